@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	restclient "k8s.io/client-go/rest"
@@ -55,7 +58,16 @@ func TestKubectlApplies(t *testing.T) {
 {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: x}, spec: {accessModes: [ReadWriteOnce],
   resources: {requests: {storage: 1Gi}}}}
 ---
-{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, spec: {selector: {matchLabels: {a: b}},
+{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: {serviceName: x, selector: {matchLabels: {a: b}},
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: "i:1"}]}}}}
+---
+{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: x}, spec: {selector: {matchLabels: {a: b}},
+  template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: "i:1"}]}}}}
+---
+{apiVersion: batch/v1, kind: CronJob, metadata: {name: x}, spec: {schedule: "0 * * * *", jobTemplate: {spec: {
+  template: {spec: {restartPolicy: Never, containers: [{name: c, image: "i:1"}]}}}}}}
+---
+{apiVersion: apps/v1, kind: Deployment, metadata: {name: x}, spec: {replicas: 1, selector: {matchLabels: {a: b}},
   template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: "i:1"}]}}}}
 ---
 {apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {restartPolicy: Never,
@@ -65,8 +77,8 @@ func TestKubectlApplies(t *testing.T) {
   selector: {matchLabels: {a: b}}}}
 `
 	const budget = "poddisruptionbudget.policy/x"
-	names := []string{"configmap/x", "deployment.apps/x", "job.batch/x", "persistentvolumeclaim/x", "pod/x", budget,
-		"service/x"}
+	names := []string{"configmap/x", "cronjob.batch/x", "daemonset.apps/x", "deployment.apps/x", "job.batch/x",
+		"persistentvolumeclaim/x", "pod/x", budget, "service/x", "statefulset.apps/x"}
 	expected := func(word string, except ...string) []string {
 		var out []string
 		for _, n := range names {
@@ -78,8 +90,9 @@ func TestKubectlApplies(t *testing.T) {
 		}
 		return out
 	}
-	changed := strings.Replace(strings.Replace(text, `image: "i:1"`, `image: "i:2"`, 1), "data: {a: b}",
-		"data: {a: c}", 1)
+	changed := strings.NewReplacer(`name: x}, spec: {containers: [{name: c, image: "i:1"`,
+		`name: x}, spec: {containers: [{name: c, image: "i:2"`, "data: {a: b}", "data: {a: c}", "replicas: 1",
+		"replicas: 3", "port: 80", "port: 81", "0 * * * *", "5 * * * *").Replace(text)
 	for _, step := range []struct {
 		text string
 		want []string
@@ -88,10 +101,18 @@ func TestKubectlApplies(t *testing.T) {
 		// A budget's selector is replaced as a whole (patchStrategy), so kubectl always sends it
 		// and never says "unchanged".
 		{text, expected("unchanged", budget)},
-		{changed, expected("unchanged", budget, "configmap/x", "pod/x")},
+		{changed, expected("unchanged", budget, "configmap/x", "pod/x", "deployment.apps/x", "service/x",
+			"cronjob.batch/x")},
 	} {
 		if got := kubectlApply(t, s, ns, step.text); !slices.Equal(got, step.want) {
 			t.Errorf("printed\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(step.want, "\n"))
 		}
+	}
+	p := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Get(t.Context(), "x", metav1.GetOptions{}))
+	d := mustCreate[*appsv1.Deployment](t)(c.AppsV1().Deployments(ns).Get(t.Context(), "x", metav1.GetOptions{}))
+	m := mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Get(t.Context(), "x", metav1.GetOptions{}))
+	if p.Spec.Containers[0].Image != "i:2" || *d.Spec.Replicas != 3 || m.Data["a"] != "c" {
+		t.Errorf("image %s, %d replicas, data %v, want i:2, 3 and c", p.Spec.Containers[0].Image, *d.Spec.Replicas,
+			m.Data)
 	}
 }

@@ -70,6 +70,23 @@ func TestInvalidObjectIsNotStored(t *testing.T) {
 	if err != nil || len(res.Kvs) != 0 {
 		t.Errorf("etcd holds %v, %v", res.Kvs, err)
 	}
+	for field, change := range map[string]func(*corev1.Pod){
+		"spec.restartPolicy":                 func(p *corev1.Pod) { p.Spec.RestartPolicy = "Sometimes" },
+		"spec.containers[0].name":            func(p *corev1.Pod) { p.Spec.Containers[0].Name = "No Name" },
+		"spec.containers":                    func(p *corev1.Pod) { p.Spec.Containers = nil },
+		"metadata.labels":                    func(p *corev1.Pod) { p.Labels = map[string]string{"a b": "c"} },
+		"spec.containers[0].imagePullPolicy": func(p *corev1.Pod) { p.Spec.Containers[0].ImagePullPolicy = "Maybe" },
+	} {
+		p := pod("bad")
+		change(p)
+		_, err := c.CoreV1().Pods(ns).Create(t.Context(), p, metav1.CreateOptions{})
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), field+": ") {
+			t.Errorf("got %v, want an error that names %s", err, field)
+		}
+		if res, err := etcd.Get(t.Context(), "/registry/pods/"+ns+"/bad"); err != nil || len(res.Kvs) != 0 {
+			t.Errorf("%s: etcd holds %v, %v", field, res.Kvs, err)
+		}
+	}
 }
 
 // row: API-19
@@ -203,7 +220,7 @@ func TestFinalizersHoldAndCannotBeAddedLate(t *testing.T) {
 	ns := newNamespace(t, c)
 	pods := c.CoreV1().Pods(ns)
 	p := pod("p")
-	p.Finalizers = []string{"example.com/hold"}
+	p.Finalizers = []string{"example.com/hold", "example.com/too"}
 	mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), p, metav1.CreateOptions{}))
 	if err := pods.Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -213,10 +230,17 @@ func TestFinalizersHoldAndCannotBeAddedLate(t *testing.T) {
 		t.Error("no deletionTimestamp")
 	}
 	_, err := pods.Patch(t.Context(), "p", types.MergePatchType,
-		[]byte(`{"metadata":{"finalizers":["example.com/hold","example.com/more"]}}`), metav1.PatchOptions{})
+		[]byte(`{"metadata":{"finalizers":["example.com/hold","example.com/too","example.com/more"]}}`),
+		metav1.PatchOptions{})
 	if err == nil || !strings.Contains(err.Error(), "no new finalizers can be added if the object is being deleted") {
 		t.Errorf("got %v, want a refusal of a new finalizer", err)
 	}
+	if err := pods.Delete(t.Context(), "p", *metav1.NewDeleteOptions(0)); err != nil {
+		t.Fatal(err)
+	}
+	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":["example.com/too"]}}`), metav1.PatchOptions{}))
+	mustCreate[*corev1.Pod](t)(pods.Get(t.Context(), "p", metav1.GetOptions{})) // the other holds it still
 	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "p", types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))
 	if _, err := pods.Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -272,18 +296,25 @@ func TestDeleteCollectionByPhase(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)
 	pods := c.CoreV1().Pods(ns)
-	for _, n := range []string{"good", "failed"} {
+	for _, n := range []string{"good", "failed", "done", "failed2"} {
 		mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod(n), metav1.CreateOptions{}))
 	}
-	mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), "failed", types.MergePatchType,
-		[]byte(`{"status":{"phase":"Failed"}}`), metav1.PatchOptions{}, "status"))
+	for n, phase := range map[string]string{"failed": "Failed", "failed2": "Failed", "done": "Succeeded"} {
+		mustCreate[*corev1.Pod](t)(pods.Patch(t.Context(), n, types.MergePatchType,
+			[]byte(`{"status":{"phase":"`+phase+`"}}`), metav1.PatchOptions{}, "status"))
+	}
+	failed := mustCreate[*corev1.PodList](t)(pods.List(t.Context(),
+		metav1.ListOptions{FieldSelector: "status.phase=Failed"}))
+	if len(failed.Items) != 2 || failed.Items[0].Name != "failed" || failed.Items[1].Name != "failed2" {
+		t.Errorf("listed: %d Pods, want failed and failed2", len(failed.Items))
+	}
 	if err := pods.DeleteCollection(t.Context(), metav1.DeleteOptions{},
 		metav1.ListOptions{FieldSelector: "status.phase=Failed"}); err != nil {
 		t.Fatal(err)
 	}
 	list := mustCreate[*corev1.PodList](t)(pods.List(t.Context(), metav1.ListOptions{}))
-	if len(list.Items) != 1 || list.Items[0].Name != "good" {
-		t.Errorf("left: %d Pods", len(list.Items))
+	if len(list.Items) != 2 || list.Items[0].Name != "done" || list.Items[1].Name != "good" {
+		t.Errorf("left: %d Pods, want done and good", len(list.Items))
 	}
 }
 

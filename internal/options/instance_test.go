@@ -2,8 +2,11 @@ package options
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 
 	"github.com/gantry-project/gantry/internal/cli"
 )
@@ -41,6 +44,24 @@ func TestPlaceRefusesWhatCannotBe(t *testing.T) {
 		err := p.Complete()
 		if !cli.IsUsageError(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want a usage error with %s", err, want)
+		}
+	}
+}
+
+// The API server listens on 6443 of every address unless flags say otherwise.
+//
+// row: API-17
+func TestThePortOfTheAPIServer(t *testing.T) {
+	for args, want := range map[string]string{"": "0.0.0.0 6443", "--secure-port=7443": "0.0.0.0 7443",
+		"--bind-address=127.0.0.1": "127.0.0.1 6443"} {
+		var p Instance
+		f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		p.ServerFlags(f)
+		if err := f.Parse(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(p.BindAddress, " ", p.SecurePort); got != want {
+			t.Errorf("%q: got %s, want %s", args, got, want)
 		}
 	}
 }

@@ -61,6 +61,10 @@ func (w *httpCluster) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 	}
 	switch o := obj.(type) {
 	case *v1.Binding:
+		want := "POST /api/v1/namespaces/default/pods/" + o.Name + "/binding"
+		if got := r.Method + " " + r.URL.Path; got != want || o.Target.Kind != "Node" {
+			w.t.Errorf("a binding by %s to %+v, want %s to a Node", got, o.Target, want)
+		}
 		if n := w.requests.Add(1); w.refuse != nil && w.refuse(n, out) {
 			return
 		}
@@ -79,6 +83,8 @@ func (w *httpCluster) ServeHTTP(out http.ResponseWriter, r *http.Request) {
 }
 
 // Bindings that nobody waits for are written all the same, each once, with their events and facts.
+//
+// row: BND-01
 func TestAPIWriterBindingsAreFacts(t *testing.T) {
 	t.Parallel()
 	const pods = 100
@@ -116,6 +122,8 @@ func TestAPIWriterBindingsAreFacts(t *testing.T) {
 
 // What the API server refuses is rolled back and tried again; what it asks to be brought later is
 // brought in the ordinary way.
+//
+// row: SCH-09, SCH-13
 func TestRefusedAPIWriterBindingsAreRetried(t *testing.T) {
 	t.Parallel()
 	w := startHTTPCluster(t, func(n int32, out http.ResponseWriter) bool {

@@ -33,6 +33,7 @@ type allPointsPlugin struct {
 	called []string
 	permit func() (*framework.Status, time.Duration)
 	filter framework.Code
+	status func(point string) *framework.Status // what it says at a point; nil, or a nil status: as usual
 
 	postBind func()
 }
@@ -41,6 +42,33 @@ func (e *allPointsPlugin) record(point string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.called = append(e.called, point)
+}
+
+// ask notes the point and gives the status that the test wants there.
+func (e *allPointsPlugin) ask(point string) *framework.Status {
+	e.record(point)
+	if e.status == nil {
+		return nil
+	}
+	return e.status(point)
+}
+
+// attempts are the points of each attempt, those that follow each other once. A Pod whose
+// PreFilter does not succeed is asked about again, without what the scheduler remembers.
+func (e *allPointsPlugin) attempts() (out []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var now []string
+	for _, point := range e.called {
+		switch {
+		case point == "PreEnqueue":
+			continue
+		case point == "PreFilter" && len(now) > 0 && now[len(now)-1] != point:
+			out, now = append(out, strings.Join(slices.Compact(now), " ")), nil
+		}
+		now = append(now, point)
+	}
+	return append(out, strings.Join(slices.Compact(now), " "))
 }
 
 func (e *allPointsPlugin) Called() string {
@@ -58,14 +86,15 @@ func (e *allPointsPlugin) PreEnqueue(context.Context, *v1.Pod) *framework.Status
 
 func (e *allPointsPlugin) PreFilter(context.Context, framework.CycleState, *v1.Pod,
 	[]framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
-	e.record("PreFilter")
-	return nil, nil
+	return nil, e.ask("PreFilter")
 }
 
 func (*allPointsPlugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
 func (e *allPointsPlugin) Filter(context.Context, framework.CycleState, *v1.Pod, framework.NodeInfo) *framework.Status {
-	e.record("Filter")
+	if s := e.ask("Filter"); s != nil {
+		return s
+	}
 	return framework.NewStatus(e.filter)
 }
 
@@ -77,30 +106,26 @@ func (e *allPointsPlugin) PostFilter(context.Context, framework.CycleState, *v1.
 
 func (e *allPointsPlugin) PreScore(context.Context, framework.CycleState, *v1.Pod,
 	[]framework.NodeInfo) *framework.Status {
-	e.record("PreScore")
-	return nil
+	return e.ask("PreScore")
 }
 
 func (e *allPointsPlugin) Score(_ context.Context, _ framework.CycleState, _ *v1.Pod,
 	n framework.NodeInfo) (int64, *framework.Status) {
-	e.record("Score")
-	return int64(len(n.Node().Name)) * 500, nil
+	return int64(len(n.Node().Name)) * 500, e.ask("Score")
 }
 
 func (e *allPointsPlugin) ScoreExtensions() framework.ScoreExtensions { return e }
 
 func (e *allPointsPlugin) NormalizeScore(_ context.Context, _ framework.CycleState, _ *v1.Pod,
 	scores framework.NodeScoreList) *framework.Status {
-	e.record("NormalizeScore")
 	for i := range scores {
 		scores[i].Score /= 20
 	}
-	return nil
+	return e.ask("NormalizeScore")
 }
 
 func (e *allPointsPlugin) Reserve(context.Context, framework.CycleState, *v1.Pod, string) *framework.Status {
-	e.record("Reserve")
-	return nil
+	return e.ask("Reserve")
 }
 
 func (e *allPointsPlugin) Unreserve(context.Context, framework.CycleState, *v1.Pod, string) {
@@ -109,7 +134,9 @@ func (e *allPointsPlugin) Unreserve(context.Context, framework.CycleState, *v1.P
 
 func (e *allPointsPlugin) Permit(context.Context, framework.CycleState, *v1.Pod,
 	string) (*framework.Status, time.Duration) {
-	e.record("Permit")
+	if s := e.ask("Permit"); s != nil {
+		return s, 0
+	}
 	if e.permit != nil {
 		return e.permit()
 	}
@@ -122,12 +149,13 @@ func (e *allPointsPlugin) PreBindPreFlight(context.Context, framework.CycleState
 }
 
 func (e *allPointsPlugin) PreBind(context.Context, framework.CycleState, *v1.Pod, string) *framework.Status {
-	e.record("PreBind")
-	return nil
+	return e.ask("PreBind")
 }
 
 func (e *allPointsPlugin) Bind(context.Context, framework.CycleState, *v1.Pod, string) *framework.Status {
-	e.record("Bind")
+	if s := e.ask("Bind"); s != nil {
+		return s
+	}
 	return framework.NewStatus(framework.Skip)
 }
 
@@ -206,7 +234,7 @@ func TestAnErrorAfterTheBindingUndoesNothing(t *testing.T) {
 		"0/1 nodes are available: 1 No preemption victims found for incoming pod., nothing helps")
 }
 
-// row: SCH-05, SCH-08
+// row: SCH-04, SCH-05, SCH-08
 func TestNoNodeGoesToPostFilterOnly(t *testing.T) {
 	t.Parallel()
 	e := &allPointsPlugin{filter: framework.Unschedulable}
@@ -267,6 +295,35 @@ func TestPermitMakesAPodWait(t *testing.T) {
 }
 
 // row: SCH-10, SCH-13
+func TestAPodThatWaitsMayBeRejected(t *testing.T) {
+	t.Parallel()
+	e := &allPointsPlugin{permit: func() (*framework.Status, time.Duration) {
+		return framework.NewStatus(framework.Wait), time.Hour
+	}}
+	c := start(t, withPlugin(t, e, ""), aNode("n1", "1"))
+	c.create(aPod("web", "1"))
+	c.awaitFacts("the Pod waits at Permit", func() bool {
+		e.mu.Lock()
+		h := e.handle
+		e.mu.Unlock()
+		return h.GetWaitingPod("uid-web") != nil
+	})
+	e.handle.RejectWaitingPod("uid-web")
+	c.await("web", "refused", func(p *v1.Pod) bool {
+		s := scheduled(p)
+		return s != nil && s.Status == v1.ConditionFalse && strings.HasPrefix(s.Message, "0/1 nodes are available: 1 ")
+	})
+	if got := e.attempts()[0]; !strings.HasSuffix(got, "Permit Unreserve") {
+		t.Errorf("asked %s, want it to end with Permit Unreserve", got)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.bindings) > 0 {
+		t.Errorf("bindings: %v, want none", c.bindings)
+	}
+}
+
+// row: SCH-10, SCH-13
 func TestPermitTimesOut(t *testing.T) {
 	t.Parallel()
 	e := &allPointsPlugin{permit: func() (*framework.Status, time.Duration) {
@@ -280,7 +337,8 @@ func TestPermitTimesOut(t *testing.T) {
 	}
 }
 
-// row: SCH-21
+// row: SCH-18, SCH-19, SCH-21, SCO-02
+// row: SCO-04
 func TestEachProfileHasItsPlugins(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load([]byte(`
@@ -291,6 +349,8 @@ profiles:
   plugins: {score: {disabled: [{name: NodeResourcesBalancedAllocation}]}}
 - schedulerName: packer
   pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}]
+- schedulerName: weighed
+  plugins: {score: {disabled: [{name: "*"}], enabled: [{name: ImageLocality}, {name: NodeResourcesFit, weight: 7}]}}
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -320,6 +380,13 @@ profiles:
 	if got := parts("pack"); !strings.HasPrefix(got, "packer") || !strings.Contains(got, "Balanced") {
 		t.Errorf("scores of the packer: %s", got)
 	}
+	c.create(aPod("weigh", "1", func(p *v1.Pod) { p.Spec.SchedulerName = "weighed" }))
+	c.bound("weigh")
+	// of n2: half of the cpu is left, and all but 400Mi of 8Gi: (50+95)/2
+	want := "weighed[{ImageLocality 0 0 1 0} {NodeResourcesFit 72 72 7 504}]"
+	if got := parts("weigh"); got != want {
+		t.Errorf("scores of the profile with two plugins: %s, want %s", got, want)
+	}
 }
 
 // A plugin that one profile has is not asked about the Pods of another, at any point.
@@ -343,6 +410,29 @@ func TestAPluginOfOneProfileIsNotAskedForAnother(t *testing.T) {
 	}
 }
 
+// Which reason a log line gives for the node.
+//
+// row: SCO-03, SCO-18
+func TestWhyANodeWasSelectedIsLogged(t *testing.T) {
+	visited := func(n int) journal.Sample { return journal.Sample{Visited: n} }
+	for want, f := range map[string]journal.Ruled{
+		`"node"="n1" "reason"="highest score"`: {Winner: "n1", Nodes: 3, Sample: visited(3), Feasible: 2, Ties: 1},
+		`"node"="n1" "reason"="highest score, chosen among equals"`: {Winner: "n1", Nodes: 3, Sample: visited(3),
+			Feasible: 3, Ties: 2},
+		`"node"="n2" "reason"="only feasible node"`: {Winner: "n2", Nodes: 3, Sample: visited(3), Feasible: 1, Ties: 1},
+		`"feasibleNodes"=2 "totalNodes"=8 "sampledFraction"=0.5`: {Winner: "n1", Nodes: 8, Sample: visited(4),
+			Feasible: 2, Ties: 1},
+		`"totalNodes"=8 "visitedNodes"=8 "message"="0/8 nodes"`: {Nodes: 8, Sample: visited(8), Message: "0/8 nodes"},
+	} {
+		var log strings.Builder
+		logResult(funcr.New(func(_, args string) { log.WriteString(args + "\n") }, funcr.Options{Verbosity: 4}),
+			&schedulingAttempt{fact: f})
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("got %s, want %s", log.String(), want)
+		}
+	}
+}
+
 func TestUnknownPluginIsAnError(t *testing.T) {
 	t.Parallel()
 	_, err := config.Load(
@@ -355,6 +445,7 @@ func TestUnknownPluginIsAnError(t *testing.T) {
 }
 
 // row: SCO-17, SCO-18, SCO-19, BND-16
+// row: SCO-03
 func TestLogHasTheScores(t *testing.T) {
 	t.Parallel()
 	for _, verbosity := range []int{2, 4} {

@@ -68,7 +68,7 @@ func (p slowPods) Delete(ctx context.Context, name string, o metav1.DeleteOption
 // The victim's deletion hangs: other Pods are placed meanwhile, and the preemptor is not tried
 // again before its victims are gone.
 //
-// row: BND-12
+// row: BND-12, BND-15
 func TestVictimsLeaveBesideTheCycles(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
@@ -94,6 +94,12 @@ func TestVictimsLeaveBesideTheCycles(t *testing.T) {
 	close(goOn)
 	if got := c.bound("high"); got != "n1" {
 		t.Errorf("high is on %s, want n1", got)
+	}
+	for _, victim := range []string{"low1", "low2"} {
+		want := "DisruptionTarget=True PreemptionByScheduler, then deleted"
+		if got := c.disruptionOf(victim); got != want {
+			t.Errorf("the victim %s: got %q, want %q", victim, got, want)
+		}
 	}
 	for _, k := range []string{"scheduler_preemption_goroutines_execution_total/success",
 		"scheduler_preemption_goroutines_duration_seconds", "scheduler_preemption_victims",

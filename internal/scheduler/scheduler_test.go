@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -264,6 +265,7 @@ func aPod(name, cpu string, change ...func(*v1.Pod)) *v1.Pod {
 const preemptionEnd = " preemption: "
 
 // row: BND-01, SCH-01
+// row: BND-07
 func TestPodIsBoundWithOnePost(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "4"))
@@ -277,8 +279,10 @@ func TestPodIsBoundWithOnePost(t *testing.T) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.bindings) != 1 || c.bindings[0].Target.Kind != "Node" || c.bindings[0].UID != "uid-web" {
-		t.Errorf("bindings: %+v", c.bindings)
+	want := v1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "uid-web"},
+		Target: v1.ObjectReference{Kind: "Node", Name: "n1"}}
+	if len(c.bindings) != 1 || !reflect.DeepEqual(c.bindings[0], want) {
+		t.Errorf("bindings: %+v, want %+v alone", c.bindings, want)
 	}
 	var kinds []string
 	for _, f := range c.notes.factsOf("web") {
@@ -465,6 +469,7 @@ func TestPreemptionPolicyNever(t *testing.T) {
 		"not eligible due to preemptionPolicy=Never.")
 }
 
+// row: API-08, SCH-30
 func TestPodWaitsForTheFirstNode(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil)

@@ -209,6 +209,10 @@ func TestDefaultTolerationSeconds(t *testing.T) {
 					t.Errorf("got %+v, want %s Exists NoExecute for 300 s", got[i], taint)
 				}
 			}
+			if got := o.Spec.Tolerations; name == "one of its own" && (*got[0].TolerationSeconds != 5 ||
+				got[1].Key != corev1.TaintNodeUnreachable || *got[1].TolerationSeconds != 300) {
+				t.Errorf("got %+v, want 5 s of its own and 300 s of the other", got)
+			}
 		})
 	}
 }

@@ -101,6 +101,7 @@ func TestWhenAJobStarts(t *testing.T) {
 	}
 }
 
+// row: CTL-11
 func TestHistoryAndActiveList(t *testing.T) {
 	cj := cronJob("0 0 1 1 *")
 	cj.Status.Active = []corev1.ObjectReference{{Name: "s2", UID: "s2"}, {Name: "lost", UID: "lost"},
@@ -125,6 +126,7 @@ func TestHistoryAndActiveList(t *testing.T) {
 	}
 }
 
+// row: CTL-11
 func TestJobHasTheScheduledTimestamp(t *testing.T) {
 	cj := cronJob("* * * * *")
 	cj.Spec.TimeZone = new("Asia/Kolkata")

@@ -33,6 +33,7 @@ func said(p Plan) string {
 	return out
 }
 
+// row: CTL-11
 func TestPlansWhole(t *testing.T) {
 	change := func(f func(*batchv1.CronJob)) *batchv1.CronJob { return cronJob("* * * * *", f) }
 	r, second := job("r", "", -time.Minute), job("second", "", -time.Minute)
@@ -197,6 +198,7 @@ func TestTheLatestSuccessIsKept(t *testing.T) {
 	}
 }
 
+// row: CTL-11
 func TestTheJobOfATime(t *testing.T) {
 	cj := cronJob("* * * * *")
 	cj.Spec.JobTemplate = batchv1.JobTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"l": "1"},
@@ -220,6 +222,8 @@ func TestTheJobOfATime(t *testing.T) {
 }
 
 // The most recent time is the one that counting one by one finds, whatever the interval.
+//
+// row: CTL-11
 func TestMostRecentScheduleTime(t *testing.T) {
 	for _, text := range []string{"* * * * *", "*/7 * * * *", "0 3 * * 1", "0 0 1 * *", "@every 90s"} {
 		s, err := cron.ParseStandard(text)

@@ -197,6 +197,7 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// row: CTL-12
 func TestPodIsForItsNodeOnly(t *testing.T) {
 	s := set("0", "1")
 	s.Annotations = map[string]string{appsv1.DeprecatedTemplateGeneration: "3"}
@@ -278,6 +279,8 @@ func TestStatusOfPods(t *testing.T) {
 }
 
 // A daemon Pod's node is the one it is bound to, or the one that its affinity names, alone.
+//
+// row: CTL-12
 func TestTargetNode(t *testing.T) {
 	named := func(key string, op corev1.NodeSelectorOperator, values ...string) *corev1.Affinity {
 		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{

@@ -43,6 +43,7 @@ func rs(d *appsv1.Deployment, image string, revision int, replicas, avail int32)
 	}
 }
 
+// row: CTL-03, CTL-05
 func TestRollingUpdateGoesStepByStep(t *testing.T) {
 	d := deploy(10, "25%", "25%") // 3 more, 2 fewer
 	for _, c := range []struct {
@@ -88,6 +89,7 @@ func show(p Plan) string {
 	return s
 }
 
+// row: CTL-03
 func TestRecreateWaitsForTheOldPods(t *testing.T) {
 	d := deploy(3, "0", "0")
 	d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
@@ -104,6 +106,7 @@ func TestRecreateWaitsForTheOldPods(t *testing.T) {
 	}
 }
 
+// row: CTL-05
 func TestScalingInMidRolloutIsProportional(t *testing.T) {
 	d := deploy(10, "3", "2")
 	sets := []*appsv1.ReplicaSet{rs(d, "old", 1, 8, 8), rs(d, "new", 2, 5, 2)}
@@ -189,6 +192,8 @@ func TestPodsThatComeAndGoAfterARolloutAreNoProgress(t *testing.T) {
 
 // A rollout whose Pods become available at random never has more than wanted plus surge Pods nor
 // takes availability below the floor by its own steps, and comes to its end.
+//
+// row: CTL-05
 func TestRolloutKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int32Range(1, 20).Draw(t, "replicas")

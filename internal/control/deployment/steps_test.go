@@ -88,6 +88,7 @@ func TestDeploymentBeingDeletedDoesNothing(t *testing.T) {
 	}
 }
 
+// row: CTL-05
 func TestMaxSurgeAndMaxUnavailable(t *testing.T) {
 	at := func(n int32, surge, unavailable *intstr.IntOrString) *appsv1.Deployment {
 		d := deploy(n, "0", "0")
@@ -120,6 +121,7 @@ func TestMaxSurgeAndMaxUnavailable(t *testing.T) {
 	}
 }
 
+// row: CTL-03
 func TestFindReplicaSets(t *testing.T) {
 	d := deploy(1, "1", "0")
 	labelled := rs(d, "new", 4, 0, 0)
@@ -197,6 +199,7 @@ func TestNextRevision(t *testing.T) {
 	}
 }
 
+// row: CTL-03
 func TestPodTemplateHash(t *testing.T) {
 	a, b := template("a"), template("b")
 	seen := map[string]string{}

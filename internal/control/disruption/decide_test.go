@@ -59,6 +59,12 @@ func TestNumbersAndPercents(t *testing.T) {
 		{"maxUnavailable of all", look(budget("", "9"), 3, 3, 3), 3, 0, 3},
 		{"minAvailable percent rounds up", look(budget("50%", ""), 3, 3, 3), 3, 2, 1},
 		{"maxUnavailable percent rounds up", look(budget("", "30%"), 7, 7, 7), 7, 4, 3},
+		{"minAvailable percent of the controller's wish", look(budget("50%", ""), 4, 4, 9), 9, 5, 0},
+		{"minAvailable percent, more there than wished", look(budget("50%", ""), 6, 6, 4), 4, 2, 4},
+		{"maxUnavailable percent of the controller's wish", look(budget("", "25%"), 4, 4, 8), 8, 6, 0},
+		{"one hundred percent", look(budget("100%", ""), 3, 3, 3), 3, 3, 0},
+		{"zero may be unavailable", look(budget("", "0"), 3, 3, 3), 3, 3, 0},
+		{"all may be unavailable", look(budget("", "100%"), 3, 3, 3), 3, 0, 3},
 		{"sick Pods do not count", look(budget("2", ""), 3, 2, 3), 3, 2, 0},
 		{"no Pods, nothing allowed", look(budget("0", ""), 0, 0, 0), 0, 0, 0},
 		{"five, four wanted", look(budget("4", ""), 5, 5, 5), 5, 4, 1},
@@ -87,6 +93,7 @@ func TestNumbersAndPercents(t *testing.T) {
 	}
 }
 
+// row: PDB-09
 func TestTwoControllersAddUpAndOneIsNone(t *testing.T) {
 	in := look(budget("", "1"), 3, 3, 2)
 	in.Scales = map[string]Scale{"a": {"x", 2}, "b": {"y", 3}}
@@ -96,6 +103,7 @@ func TestTwoControllersAddUpAndOneIsNone(t *testing.T) {
 	}
 }
 
+// row: PDB-08
 func TestAnEvictedPodIsTakenOffUntilItEndsOrStays(t *testing.T) {
 	in := look(budget("1", ""), 3, 3, 3)
 	in.Budget.Status.DisruptedPods = map[string]metav1.Time{"a": metav1.NewTime(t0.Add(-time.Minute)),
@@ -169,6 +177,8 @@ func TestStaleDisruptionTarget(t *testing.T) {
 }
 
 // An evicted Pod is taken off for two minutes; the next look is after the first of them.
+//
+// row: PDB-08
 func TestHowLongAnEvictionCounts(t *testing.T) {
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(t0.Add(-d)) }
 	for name, c := range map[string]struct {
@@ -201,6 +211,8 @@ func TestHowLongAnEvictionCounts(t *testing.T) {
 }
 
 // A Pod is healthy by its Ready condition alone, while it is not going.
+//
+// row: PDB-10
 func TestHealthyPods(t *testing.T) {
 	conditions := func(all ...corev1.PodCondition) *corev1.Pod {
 		p := pod("a", true)

@@ -55,6 +55,7 @@ func TestReadyAndUnreadyAreApart(t *testing.T) {
 	}
 }
 
+// row: CTL-14
 func TestUnreadyMayBePublishedAndHeadlessIsSaid(t *testing.T) {
 	e := DesiredEndpoints(service(func(s *corev1.Service) {
 		s.Spec.PublishNotReadyAddresses, s.Spec.ClusterIP, s.Spec.Ports = true, corev1.ClusterIPNone, nil

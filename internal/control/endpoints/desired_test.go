@@ -30,6 +30,7 @@ func lines(e *corev1.Endpoints) string {
 	return strings.Join(out, "; ")
 }
 
+// row: CTL-14
 func TestSubsets(t *testing.T) {
 	two := func(s *corev1.Service) {
 		s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "other", Port: 81, Protocol: corev1.ProtocolUDP,
@@ -78,6 +79,7 @@ func TestSubsets(t *testing.T) {
 	}
 }
 
+// row: CTL-14
 func TestAddressNamesItsPod(t *testing.T) {
 	inDomain := func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain, p.UID = "db-0", "s", "u" }
 	e := DesiredEndpoints(service(), []*corev1.Pod{pod("a", "10.1.0.2", true, inDomain), pod("b", "10.1.0.3", true,

@@ -176,6 +176,8 @@ func TestFailuresBackOffAndEnd(t *testing.T) {
 
 // A Pod that a client deletes counts as failed at once, and its replacement waits for the backoff
 // from then on, although the Pod itself is gone.
+//
+// row: CTL-02, CTL-08
 func TestDeletedPodIsReplacedAfterTheBackOff(t *testing.T) {
 	w := newFixture(nil)
 	w.settle()
@@ -222,6 +224,7 @@ func TestSuspendAndResume(t *testing.T) {
 	}
 }
 
+// row: CTL-08
 func TestIndexes(t *testing.T) {
 	mode := batchv1.IndexedCompletion
 	w := newFixture(func(s *batchv1.JobSpec) {
@@ -249,6 +252,7 @@ func TestSuccessPolicy(t *testing.T) {
 	w.want(t, "live 0 succeeded 1 failed 0 SuccessCriteriaMet=True(SuccessPolicy) Complete=True(SuccessPolicy)")
 }
 
+// row: CTL-10, PDB-14
 func TestFailurePolicy(t *testing.T) {
 	policy := &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
 		{Action: batchv1.PodFailurePolicyActionIgnore,
@@ -280,6 +284,8 @@ func TestIndexesAreWrittenInRanges(t *testing.T) {
 
 // Whatever the order of ends, every end counts exactly once and the Job reaches exactly its
 // completions.
+//
+// row: CTL-08
 func TestEveryEndCountsOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int32Range(1, 8).Draw(t, "completions")

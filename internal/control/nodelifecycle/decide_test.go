@@ -29,6 +29,7 @@ func TestHeartbeatAgeIsMeasuredByTheLocalClock(t *testing.T) {
 	}
 }
 
+// row: CTL-15
 func TestUnknownConditions(t *testing.T) {
 	n := &corev1.Node{
 		Status: corev1.NodeStatus{
@@ -46,6 +47,7 @@ func TestUnknownConditions(t *testing.T) {
 	}
 }
 
+// row: CTL-16
 func TestTaintsFollowConditionsAndKeepOthers(t *testing.T) {
 	own := corev1.Taint{Key: "dedicated", Value: "web", Effect: corev1.TaintEffectNoSchedule}
 	ready := func(s corev1.ConditionStatus) []corev1.NodeCondition {
@@ -199,6 +201,7 @@ func TestEvictionOrder(t *testing.T) {
 // grace period, Ready becomes Unknown and the taints follow.
 //
 // row: KSL-10
+// row: CTL-15
 func TestShortAbsenceLeavesTheNodeReady(t *testing.T) {
 	const renewed = 10 * time.Second // how often a kubelet renews its lease
 	node := func() *corev1.Node {
@@ -232,6 +235,8 @@ func TestShortAbsenceLeavesTheNodeReady(t *testing.T) {
 
 // A node that never reported has its minute from its creation, not from the start of the
 // controllers.
+//
+// row: CTL-15
 func TestANodeThatNeverReportedCountsFromItsCreation(t *testing.T) {
 	t0 := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, c := range []struct {

@@ -44,6 +44,7 @@ func startWithGrace(t *testing.T, client kubernetes.Interface, grace time.Durati
 //
 // row: CTL-15
 // row: KSL-10
+// row: CTL-16
 func TestASilentNodeIsWrittenAtTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
@@ -106,6 +107,7 @@ func TestASilentNodeIsWrittenAtTheBound(t *testing.T) {
 // The bound is the grace period that is set, not the default one.
 //
 // row: KSL-10
+// row: CTL-15
 func TestTheGracePeriodMayBeSet(t *testing.T) {
 	for _, grace := range []time.Duration{20 * time.Second, 2 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {

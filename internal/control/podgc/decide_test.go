@@ -13,6 +13,7 @@ var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // row: PST-09
 // row: PST-10
+// row: CTL-19
 func TestNodeMustBeMissingForAWhile(t *testing.T) {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{NodeName: "gone"}}
 	in := In{Pods: []*corev1.Pod{p}, Now: t0, Quarantine: QuarantineTime}
@@ -55,6 +56,15 @@ func TestOldestEndedGoBeyondTheThreshold(t *testing.T) {
 				CreationTimestamp: metav1.NewTime(t0.Add(-time.Duration(i) * time.Hour))},
 				Status: corev1.PodStatus{Phase: corev1.PodSucceeded}})
 	}
+	if got, _ := Next(In{Pods: pods, TerminatedThreshold: 5, Now: t0}); len(got) != 0 {
+		t.Errorf("as many as are kept: got %v, want nothing", got)
+	}
+	sixth := pods[4].DeepCopy() // as old as the oldest: the first by name
+	sixth.Name, sixth.Status.Phase = "30", corev1.PodFailed
+	if got, _ := Next(In{Pods: append(pods[:5:5], sixth), TerminatedThreshold: 5, Now: t0}); len(got) != 1 ||
+		got[0].Pod.Name != "30" || got[0].Fail {
+		t.Errorf("one more than are kept: got %v, want 30, not marked", got)
+	}
 	got, _ := Next(In{Pods: pods, TerminatedThreshold: 3, Now: t0})
 	if len(got) != 2 || got[0].Pod.Name != "4" || got[1].Pod.Name != "3" {
 		t.Fatalf("got %v, want 2 in got, Name 4 and Name 3", got)
@@ -80,6 +90,9 @@ func TestEndingPodsOfANodeOutOfServiceGo(t *testing.T) {
 	}{
 		{"lost, tainted, ending", node(corev1.ConditionUnknown, out), &now, true},
 		{"not ready, tainted, ending", node(corev1.ConditionFalse, out), &now, true},
+		{"the second taint", node(corev1.ConditionUnknown, corev1.Taint{Key: "other"}, out), &now, true},
+		{"another taint alone", node(corev1.ConditionUnknown, corev1.Taint{Key: "other"}), &now, false},
+		{"never reported", &corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{out}}}, &now, true},
 		{"ready", node(corev1.ConditionTrue, out), &now, false},
 		{"no taint", node(corev1.ConditionUnknown), &now, false},
 		{"not ending", node(corev1.ConditionUnknown, out), nil, false},

@@ -69,6 +69,9 @@ func writesWithin(t *testing.T, within time.Duration, refused string, objects ..
 						text += " " + word
 					}
 				}
+				if !strings.Contains(string(a.Patch), `"type":"DisruptionTarget","status":"True"`) {
+					text += " without DisruptionTarget"
+				}
 				out = append(out, text)
 			}
 		}
@@ -177,6 +180,7 @@ func TestPodsOfANodeOutOfServiceAreFailedAndDeleted(t *testing.T) {
 //
 // row: PST-09
 // row: PST-10
+// row: CTL-19
 func TestPodsOfAMissingNodeAreFailedAndDeleted(t *testing.T) {
 	on := func(name string, phase corev1.PodPhase) *corev1.Pod {
 		return named(name, func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "gone", phase })

@@ -94,10 +94,34 @@ func TestDeletionOrder(t *testing.T) {
 }
 
 // row: TRM-16
+// row: CTL-01, CTL-02
 func TestOnlyLivePodsCount(t *testing.T) {
 	in := In{Set: set(3), Pods: []*corev1.Pod{pod("a"), pod("b", ending), pod("c", failed)}, Now: t0}
 	if got := Next(in); got.Create != 2 || got.Delete != nil {
 		t.Fatalf("want two creations for the ending and the failed one, have %+v", got)
+	}
+	succeeded := func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
+	for name, c := range map[string]struct {
+		pods   []*corev1.Pod
+		create int
+		delete string
+	}{
+		"a succeeded one is replaced": {[]*corev1.Pod{pod("a"), pod("b"), pod("c", succeeded)}, 1, ""},
+		"so is a failed one":          {[]*corev1.Pod{pod("a"), pod("b"), pod("c", failed)}, 1, ""},
+		"an unready one is not":       {[]*corev1.Pod{pod("a"), pod("b"), pod("c", unready)}, 0, ""},
+		"nor is a pending one":        {[]*corev1.Pod{pod("a"), pod("b"), pod("c", pending)}, 0, ""},
+		"all are missing":             {nil, 3, ""},
+		"one too many beside ended ones": {[]*corev1.Pod{pod("a"), pod("b"), pod("c"), pod("d", pending),
+			pod("e", failed), pod("f", succeeded)}, 0, "d"},
+	} {
+		got := Next(In{Set: set(3), Pods: c.pods, Now: t0})
+		gone := ""
+		for _, p := range got.Delete {
+			gone += p.Name
+		}
+		if got.Create != c.create || gone != c.delete {
+			t.Errorf("%s: creates %d, deletes %q, want %d, %q", name, got.Create, gone, c.create, c.delete)
+		}
 	}
 	deleted := metav1.NewTime(t0)
 	in.Set.DeletionTimestamp = &deleted
@@ -135,6 +159,7 @@ func TestFailureIsACondition(t *testing.T) {
 	}
 }
 
+// row: CTL-01
 func TestPlanAlwaysReachesTheWantedNumber(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.Int32Range(0, 20).Draw(t, "want")

@@ -139,6 +139,7 @@ func TestOneStepAtATime(t *testing.T) {
 	}
 }
 
+// row: CTL-06, CTL-07
 func TestAnOrderedSetMovesOnePodAtATime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := set(rapid.Int32Range(0, 5).Draw(t, "replicas"))

@@ -1,15 +1,22 @@
 package tainteviction
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+	ktesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/component-base/metrics/legacyregistry"
 
@@ -59,6 +66,89 @@ func TestCancelledEvictionIsAnEvent(t *testing.T) {
 		if len(recorded) != 1 || recorded[0] != "Normal TaintManagerEviction Cancelling deletion of Pod ns/p" {
 			t.Errorf("got %v", recorded)
 		}
+	})
+}
+
+// Each Pod that does not tolerate a NoExecute taint is marked as disrupted, True and with the
+// reason, and then deleted with its own grace period; one that tolerates it for a time goes when
+// that is over, and one that tolerates it for ever stays.
+//
+// row: FIL-11, CTL-16, CTL-17, PDB-13
+func TestAnEvictedPodIsMarkedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		seconds := int64(300)
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		on := func(name, node string, tolerations ...corev1.Toleration) *corev1.Pod {
+			meta := metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}
+			return &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{NodeName: node, Tolerations: tolerations}}
+		}
+		client := fake.NewSimpleClientset(node, on("a", "n"), on("b", "n", corev1.Toleration{Key: "other",
+			Operator: corev1.TolerationOpExists}), on("c", "n", corev1.Toleration{Key: "k",
+			Operator: corev1.TolerationOpExists, TolerationSeconds: &seconds}),
+			on("d", "n", corev1.Toleration{Operator: corev1.TolerationOpExists}), on("e", "elsewhere"))
+		shared := informers.NewSharedInformerFactory(client, 0)
+		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared,
+			Recorder: record.NewFakeRecorder(99), Journal: journal.Discard{}})
+		shared.Start(ctx.Done())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		synctest.Wait()
+		writes := func() string {
+			var out []string
+			for _, a := range client.Actions() {
+				switch a := a.(type) {
+				case ktesting.PatchActionImpl:
+					var is corev1.Pod
+					if err := json.Unmarshal(a.Patch, &is); err != nil || len(is.Status.Conditions) != 1 ||
+						a.Subresource != "status" || is.Status.Phase != "" {
+						t.Errorf("the patch %s of %q, %v, want a condition of the status", a.Patch, a.Subresource, err)
+						continue
+					}
+					cond := is.Status.Conditions[0]
+					out = append(out, fmt.Sprintf("%s %s=%s %s of %s", a.Name, cond.Type, cond.Status, cond.Reason,
+						is.UID))
+				case ktesting.DeleteActionImpl:
+					o := a.DeleteOptions
+					if o.GracePeriodSeconds != nil || o.Preconditions == nil {
+						t.Errorf("%s is deleted with %+v, want its own grace period and its UID", a.Name, o)
+						continue
+					}
+					out = append(out, fmt.Sprintf("%s deleted, %s", a.Name, *o.Preconditions.UID))
+				}
+			}
+			client.ClearActions()
+			slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(a[:1], b[:1]) })
+			return strings.Join(out, "; ")
+		}
+		evicted := func(name string) string {
+			return strings.ReplaceAll("NAME DisruptionTarget=True DeletionByTaintManager of uid-NAME; NAME deleted, "+
+				"uid-NAME", "NAME", name)
+		}
+		if got := writes(); got != "" {
+			t.Errorf("without a taint: %s", got)
+		}
+		added, tainted := metav1.Now(), node.DeepCopy()
+		tainted.Spec.Taints = []corev1.Taint{{Key: "k", Value: "v", Effect: corev1.TaintEffectNoExecute,
+			TimeAdded: &added}}
+		if _, err := client.CoreV1().Nodes().Update(ctx, tainted, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		client.ClearActions()
+		for _, step := range []struct {
+			wait time.Duration
+			want string
+		}{{time.Second, evicted("a") + "; " + evicted("b")}, {298 * time.Second, ""}, {2 * time.Second, evicted("c")},
+			{time.Hour, ""}} {
+			time.Sleep(step.wait)
+			synctest.Wait()
+			if got := writes(); got != step.want {
+				t.Errorf("%s later: got %q, want %q", step.wait, got, step.want)
+			}
+		}
+		cancel()
+		<-done
+		shared.Shutdown()
 	})
 }
 

@@ -375,6 +375,7 @@ func TestQOSCgroupValues(t *testing.T) {
 }
 
 // row: QOS-13
+// row: FIL-14
 func TestAllocatable(t *testing.T) {
 	got := r.Allocatable(
 		list("cpu", "4", "memory", "8Gi", "ephemeral-storage", "100Gi", "pods", "110", "hugepages-2Mi", "1Gi"),

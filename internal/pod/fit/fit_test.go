@@ -72,6 +72,7 @@ func TestVectorOfLeavesOutWhatIsNotAccounted(t *testing.T) {
 }
 
 // row: FIL-12
+// row: FIL-09
 func TestUntolerated(t *testing.T) {
 	taint := v1.Taint{Key: "dedicated", Value: "web", Effect: v1.TaintEffectNoSchedule}
 	for name, c := range map[string]struct {
@@ -89,6 +90,26 @@ func TestUntolerated(t *testing.T) {
 	} {
 		if _, bad := fit.Untolerated([]v1.Taint{taint}, []v1.Toleration{c.t}, v1.TaintEffectNoSchedule); bad != c.bad {
 			t.Errorf("%s: untolerated %v, want %v", name, bad, c.bad)
+		}
+	}
+	other := v1.Taint{Key: "team", Effect: v1.TaintEffectNoExecute}
+	own := v1.Toleration{Key: "dedicated", Value: "web"}
+	for name, c := range map[string]struct {
+		taints      []v1.Taint
+		tolerations []v1.Toleration
+		want        string // the key of the taint that is not tolerated
+	}{
+		"the second taint":        {[]v1.Taint{taint, other}, []v1.Toleration{own}, "team"},
+		"the first taint":         {[]v1.Taint{other, taint}, []v1.Toleration{own}, "team"},
+		"the second toleration":   {[]v1.Taint{taint}, []v1.Toleration{{Key: "team"}, own}, ""},
+		"a toleration for each":   {[]v1.Taint{taint, other}, []v1.Toleration{{Key: "team"}, own}, ""},
+		"no toleration":           {[]v1.Taint{taint, other}, nil, "dedicated"},
+		"another effect's alone":  {[]v1.Taint{{Key: "soft", Effect: v1.TaintEffectPreferNoSchedule}}, nil, ""},
+		"an operator of no value": {[]v1.Taint{other}, []v1.Toleration{{Key: "team", Operator: "Like"}}, "team"},
+	} {
+		got, bad := fit.Untolerated(c.taints, c.tolerations, v1.TaintEffectNoSchedule, v1.TaintEffectNoExecute)
+		if got.Key != c.want || bad != (c.want != "") {
+			t.Errorf("%s: untolerated %q %v, want %q", name, got.Key, bad, c.want)
 		}
 	}
 	if _, bad := fit.Untolerated([]v1.Taint{taint}, nil, v1.TaintEffectNoExecute); bad {

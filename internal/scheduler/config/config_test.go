@@ -105,7 +105,24 @@ func TestProfilesChooseTheirPlugins(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
 		}
 	}
-	cfg := load(t, "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeAffinity, weight: 7}]}}}]")
+	// what one profile disables at one point it has at others, and other profiles have it there
+	cfg := load(t, "profiles: [{schedulerName: a, plugins: {filter: {disabled: [{name: NodeAffinity}]}}}, "+
+		"{schedulerName: b}]")
+	filters := func(plugin string) bool {
+		return strings.Contains("NodeUnschedulable TaintToleration NodeAffinity NodeResourcesFit", plugin)
+	}
+	for i, want := range []string{"NodeUnschedulable TaintToleration NodeResourcesFit",
+		"NodeUnschedulable TaintToleration NodeAffinity NodeResourcesFit"} {
+		p := cfg.Profiles[i].Plugins
+		if got := pluginNames(config.EnabledPlugins(p, extensionPoint(t, "Filter"), filters)); got != want {
+			t.Errorf("filters of profile %d: %s, want %s", i, got, want)
+		}
+		if got := pluginNames(config.EnabledPlugins(p, extensionPoint(t, "Score"),
+			scores)); !strings.Contains(got, "NodeAffinity") {
+			t.Errorf("scores of profile %d: %s, want NodeAffinity among them", i, got)
+		}
+	}
+	cfg = load(t, "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeAffinity, weight: 7}]}}}]")
 	if s := config.EnabledPlugins(cfg.Profiles[0].Plugins, extensionPoint(t, "Score"),
 		scores)[1]; s.Name != "NodeAffinity" || s.Weight != 7 {
 		t.Errorf("a default plugin keeps its place and takes the new weight: %+v", s)

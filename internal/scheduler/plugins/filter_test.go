@@ -2,6 +2,7 @@ package plugins_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,6 +147,14 @@ func TestFilterStatuses(t *testing.T) {
 						{MatchExpressions: []v1.NodeSelectorRequirement{{Key: "pool", Operator: v1.NodeSelectorOpIn,
 							Values: []string{"batch"}}}}}}}}))
 	cordoned := func(n *v1.Node) { n.Spec.Unschedulable = true }
+	const cordonedStatus = "UnschedulableAndUnresolvable: node(s) were unschedulable | cordoned " +
+		"(spec.unschedulable) | kubectl uncordon n"
+	initRequests := func(cpu string) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			p.Spec.InitContainers = append(p.Spec.InitContainers, v1.Container{Name: "i",
+				Resources: v1.ResourceRequirements{Requests: quantities("cpu=" + cpu)}})
+		}
+	}
 	for name, c := range map[string]struct {
 		pl   framework.Plugin
 		p    *v1.Pod
@@ -159,11 +168,23 @@ func TestFilterStatuses(t *testing.T) {
 				`| add a node named "m", or make the Pod anew without spec.nodeName`},
 
 		"cordoned": {pl: nodeunschedulable.New(), p: newPod("p"), n: newNode("n", cordoned),
-			want: "UnschedulableAndUnresolvable: node(s) were unschedulable | cordoned (spec.unschedulable) | " +
-				"kubectl uncordon n"},
+			want: cordonedStatus},
 		"cordoned, tolerated": {pl: nodeunschedulable.New(),
 			p: newPod("p", tolerate(v1.Toleration{Key: v1.TaintNodeUnschedulable, Operator: v1.TolerationOpExists})),
 			n: newNode("n", cordoned), want: "fits"},
+		"cordoned, the effect tolerated": {pl: nodeunschedulable.New(), p: newPod("p",
+			tolerate(v1.Toleration{Key: "a"}), tolerate(v1.Toleration{Key: v1.TaintNodeUnschedulable,
+				Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule})),
+			n: newNode("n", cordoned), want: "fits"},
+		"cordoned, everything tolerated": {pl: nodeunschedulable.New(),
+			p: newPod("p", tolerate(v1.Toleration{Operator: v1.TolerationOpExists})),
+			n: newNode("n", cordoned), want: "fits"},
+		"cordoned, another effect tolerated": {pl: nodeunschedulable.New(),
+			p: newPod("p", tolerate(v1.Toleration{Key: v1.TaintNodeUnschedulable, Operator: v1.TolerationOpExists,
+				Effect: v1.TaintEffectNoExecute})), n: newNode("n", cordoned), want: cordonedStatus},
+		"cordoned, another key tolerated": {pl: nodeunschedulable.New(),
+			p: newPod("p", tolerate(v1.Toleration{Key: v1.TaintNodeNotReady, Operator: v1.TolerationOpExists})),
+			n: newNode("n", cordoned), want: cordonedStatus},
 
 		"NoSchedule": {pl: tainttoleration.New(), p: newPod("p"),
 			n: newNode("n", taint("dedicated=web:NoSchedule")),
@@ -178,6 +199,24 @@ func TestFilterStatuses(t *testing.T) {
 		"tolerated": {pl: tainttoleration.New(),
 			p: newPod("p", tolerate(v1.Toleration{Key: "dedicated", Value: "web"})),
 			n: newNode("n", taint("dedicated=web:NoSchedule")), want: "fits"},
+		"the second taint of two": {pl: tainttoleration.New(),
+			p: newPod("p", tolerate(v1.Toleration{Key: "dedicated", Value: "web"})),
+			n: newNode("n", taint("dedicated=web:NoSchedule"), taint("gpu=yes:NoSchedule")),
+			want: "UnschedulableAndUnresolvable: node(s) had untolerated taint(s) | taint gpu=yes:NoSchedule | add a " +
+				"toleration for gpu=yes:NoSchedule to the Pod, or kubectl taint node n gpu:NoSchedule-"},
+		"a NoExecute taint after a soft one": {pl: tainttoleration.New(), p: newPod("p"),
+			n: newNode("n", taint("busy:PreferNoSchedule"), taint("gone:NoExecute")),
+			want: "UnschedulableAndUnresolvable: node(s) had untolerated taint(s) | taint gone:NoExecute | add a " +
+				"toleration for gone:NoExecute to the Pod, or kubectl taint node n gone:NoExecute-"},
+		"two taints and a toleration for each": {pl: tainttoleration.New(),
+			p: newPod("p", tolerate(v1.Toleration{Key: "gpu", Operator: v1.TolerationOpExists}),
+				tolerate(v1.Toleration{Key: "dedicated", Value: "web"})),
+			n: newNode("n", taint("dedicated=web:NoSchedule"), taint("gpu=yes:NoExecute")), want: "fits"},
+		"tolerated, but for scheduling only": {pl: tainttoleration.New(),
+			p: newPod("p", tolerate(v1.Toleration{Key: "gone", Operator: v1.TolerationOpExists,
+				Effect: v1.TaintEffectNoSchedule})), n: newNode("n", taint("gone:NoExecute")),
+			want: "UnschedulableAndUnresolvable: node(s) had untolerated taint(s) | taint gone:NoExecute | add a " +
+				"toleration for gone:NoExecute to the Pod, or kubectl taint node n gone:NoExecute-"},
 
 		"selector": {pl: affinity,
 			p: newPod("p", func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} }),
@@ -199,11 +238,37 @@ func TestFilterStatuses(t *testing.T) {
 
 		"room for the rest": {pl: fit, p: newPod("p", requests("cpu=1")), n: newNode("n"),
 			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3"))}, want: "fits"},
-		"init container, too large": {pl: fit, p: newPod("p", requests("cpu=1"), func(p *v1.Pod) {
-			p.Spec.InitContainers = []v1.Container{{Name: "i",
-				Resources: v1.ResourceRequirements{Requests: quantities("cpu=3")}}}
-		}), n: newNode("n"), pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=2"))},
+		"two containers, too much together": {pl: fit, p: newPod("p", requests("cpu=1"), func(p *v1.Pod) {
+			p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d",
+				Resources: v1.ResourceRequirements{Requests: quantities("cpu=1")}})
+		}), n: newNode("n"), pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3"))},
+			want: "Unschedulable: Insufficient cpu | asks cpu 2, 1 left of 4 | request 1 cpu less, free as much, or " +
+				"add a node"},
+		"two Pods there": {pl: fit, p: newPod("p", requests("cpu=1", "memory=4Gi")), n: newNode("n"),
+			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3", "memory=2Gi")),
+				newPod("r", onNode("n"), requests("cpu=1", "memory=2Gi"))},
+			want: "Unschedulable: Insufficient cpu | asks cpu 1, 0 left of 4 | request 1 cpu less, free as much, or " +
+				"add a node"},
+		"init container, too large": {pl: fit, p: newPod("p", requests("cpu=1"), initRequests("3")), n: newNode("n"),
+			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=2"))},
 			want: "Unschedulable: Insufficient cpu | asks cpu 3, 2 left of 4 | request 1 cpu less, free as much, or " +
+				"add a node"},
+		"init containers, one after the other": {pl: fit,
+			p: newPod("p", requests("cpu=1"), initRequests("2"), initRequests("2")), n: newNode("n"),
+			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=2"))}, want: "fits"},
+		"a sidecar adds, too large": {pl: fit, p: newPod("p", requests("cpu=1"), initRequests("2"),
+			func(p *v1.Pod) { p.Spec.InitContainers[0].RestartPolicy = new(v1.ContainerRestartPolicyAlways) }),
+			n: newNode("n"), pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=2"))},
+			want: "Unschedulable: Insufficient cpu | asks cpu 3, 2 left of 4 | request 1 cpu less, free as much, or " +
+				"add a node"},
+		"an init container of a Pod there": {pl: fit, p: newPod("p", requests("cpu=2")), n: newNode("n"),
+			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=1"), initRequests("3"))},
+			want: "Unschedulable: Insufficient cpu | asks cpu 2, 1 left of 4 | request 1 cpu less, free as much, or " +
+				"add a node"},
+		"overhead of a Pod there": {pl: fit, p: newPod("p", requests("cpu=2")), n: newNode("n"),
+			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=1"),
+				func(p *v1.Pod) { p.Spec.Overhead = quantities("cpu=2") })},
+			want: "Unschedulable: Insufficient cpu | asks cpu 2, 1 left of 4 | request 1 cpu less, free as much, or " +
 				"add a node"},
 		"overhead, too large": {pl: fit, p: newPod("p", requests("cpu=1"), func(p *v1.Pod) {
 			p.Spec.Overhead = quantities("cpu=2")
@@ -224,6 +289,8 @@ func TestFilterStatuses(t *testing.T) {
 				"most 4 cpu, or add a larger node"},
 		"best effort on full": {pl: fit, p: newPod("p"), n: newNode("n"),
 			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=4", "memory=8Gi"))}, want: "fits"},
+		"best effort on more than full": {pl: fit, p: newPod("p"), n: newNode("n"),
+			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=5", "memory=9Gi"))}, want: "fits"},
 		"too many Pods": {pl: fit, p: newPod("p"), n: newNode("n", allocatable("pods=1")),
 			pods: []*v1.Pod{newPod("q", onNode("n"))},
 			want: "Unschedulable: Too many pods | 1 of 1 Pods already there | remove a Pod from the node, add a " +
@@ -237,9 +304,26 @@ func TestFilterStatuses(t *testing.T) {
 				"offers none | add a node that offers nvidia.com/gpu"},
 		"extended, ignored": {pl: expect.Value(noderesources.NewFit(fitArgs(nil, "nvidia.com"))),
 			p: newPod("p", requests("nvidia.com/gpu=2")), n: newNode("n"), want: "fits"},
+		"extended, the rest": {pl: fit, p: newPod("p", requests("nvidia.com/gpu=1")),
+			n:    newNode("n", allocatable("nvidia.com/gpu=2")),
+			pods: []*v1.Pod{newPod("q", onNode("n"), requests("nvidia.com/gpu=1"))}, want: "fits"},
+		"extended, some are taken": {pl: fit, p: newPod("p", requests("nvidia.com/gpu=2")),
+			n: newNode("n", allocatable("nvidia.com/gpu=3")),
+			pods: []*v1.Pod{newPod("q", onNode("n"), requests("nvidia.com/gpu=1")),
+				newPod("r", onNode("n"), requests("nvidia.com/gpu=1"))},
+			want: "Unschedulable: Insufficient nvidia.com/gpu | asks nvidia.com/gpu 2, 1 left of 3 | request 1 " +
+				"nvidia.com/gpu less, free as much, or add a node"},
+		"extended, the second of two": {pl: fit, p: newPod("p", requests("example.com/a=1", "nvidia.com/gpu=2")),
+			n: newNode("n", allocatable("example.com/a=1", "nvidia.com/gpu=1")),
+			want: "UnschedulableAndUnresolvable: Insufficient nvidia.com/gpu | asks nvidia.com/gpu 2, the whole node " +
+				"has 1 | request at most 1 nvidia.com/gpu, or add a larger node"},
 		"limits do not count": {pl: fit,
 			p: newPod("p", func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits = quantities("cpu=64") }),
 			n: newNode("n"), want: "fits"},
+		"limits of Pods there do not count": {pl: fit, p: newPod("p", requests("cpu=1", "memory=1Gi")), n: newNode("n"),
+			pods: []*v1.Pod{newPod("q", onNode("n"), requests("cpu=3", "memory=7Gi"), func(p *v1.Pod) {
+				p.Spec.Containers[0].Resources.Limits = quantities("cpu=64", "memory=64Gi")
+			})}, want: "fits"},
 		"ephemeral storage": {pl: fit, p: newPod("p", requests("ephemeral-storage=2Gi")),
 			n:    newNode("n", allocatable("ephemeral-storage=3Gi")),
 			pods: []*v1.Pod{newPod("q", onNode("n"), requests("ephemeral-storage=2Gi"))},
@@ -260,7 +344,7 @@ func TestFilterStatuses(t *testing.T) {
 // row: FIL-02, FIL-03, FIL-04
 func TestNodeAffinityStatuses(t *testing.T) {
 	nodes := []*v1.Node{newNode("a", label("disk", "ssd"), label("cpus", "8"), label("rack", "1")),
-		newNode("b", label("disk", "hdd"), label("cpus", "4"))}
+		newNode("b", label("disk", "hdd"), label("cpus", "4"), label("spot", ""))}
 	req := func(key string, op v1.NodeSelectorOperator, values ...string) v1.NodeSelectorRequirement {
 		return v1.NodeSelectorRequirement{Key: key, Operator: op, Values: values}
 	}
@@ -287,6 +371,12 @@ func TestNodeAffinityStatuses(t *testing.T) {
 		"selector of all labels":     {selector("disk=ssd", "cpus=8"), "a"},
 		"selector, one is different": {selector("disk=ssd", "cpus=4"), ""},
 		"selector, one is missing":   {selector("disk=hdd", "rack=1"), ""},
+		"selector, no value":         {selector("spot="), "b"},
+		"selector, part of a value":  {selector("disk=s"), ""},
+		"selector, other case":       {selector("disk=SSD"), ""},
+		"NotIn of two values":        {affinity(all(req("disk", v1.NodeSelectorOpNotIn, "nvme", "hdd"))), "a"},
+		"Gt of a missing label":      {affinity(all(req("rack", v1.NodeSelectorOpGt, "0"))), "a"},
+		"Exists of no value":         {affinity(all(req("spot", v1.NodeSelectorOpExists))), "b"},
 		"In":                         {affinity(all(req("disk", v1.NodeSelectorOpIn, "nvme", "ssd"))), "a"},
 		"NotIn":                      {affinity(all(req("disk", v1.NodeSelectorOpNotIn, "ssd"))), "b"},
 		"NotIn of a missing label":   {affinity(all(req("rack", v1.NodeSelectorOpNotIn, "1"))), "b"},
@@ -346,6 +436,42 @@ func TestNodeAffinityNamesNodesByField(t *testing.T) {
 	if want := "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't satisfy plugin(s) " +
 		"[NodeAffinity]."; r.Message() != want {
 		t.Errorf("got %q\nwant %q", r.Message(), want)
+	}
+	name := func(op v1.NodeSelectorOperator, values ...string) v1.NodeSelectorRequirement {
+		return v1.NodeSelectorRequirement{Key: "metadata.name", Operator: op, Values: values}
+	}
+	arch := v1.NodeSelectorRequirement{Key: "arch", Operator: v1.NodeSelectorOpIn, Values: []string{"arm"}}
+	labelled := []*v1.Node{newNode("a"), newNode("b", label("arch", "arm")), newNode("c")}
+	for what, c := range map[string]struct {
+		terms []v1.NodeSelectorTerm
+		want  string
+	}{
+		"all names but one": {[]v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{
+			name(v1.NodeSelectorOpNotIn, "a")}}}, "b c"},
+		"a name or a label": {[]v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{
+			name(v1.NodeSelectorOpIn, "a")}}, {MatchExpressions: []v1.NodeSelectorRequirement{arch}}}, "a b"},
+		"a name and a label": {[]v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{
+			name(v1.NodeSelectorOpIn, "a")}, MatchExpressions: []v1.NodeSelectorRequirement{arch}}}, ""},
+		"two names in one term": {[]v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{
+			name(v1.NodeSelectorOpIn, "a"), name(v1.NodeSelectorOpIn, "c")}}}, ""},
+		"one of two names and another term": {[]v1.NodeSelectorTerm{
+			{MatchFields: []v1.NodeSelectorRequirement{name(v1.NodeSelectorOpIn, "a"), name(v1.NodeSelectorOpNotIn,
+				"a")}}, {MatchFields: []v1.NodeSelectorRequirement{name(v1.NodeSelectorOpIn, "c")}}}, "c"},
+	} {
+		p := named("a")
+		p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms = c.terms
+		for form, r := range bothWays(p, expect.Value(nodeaffinity.New(nil)), snapshot.Of(labelled, nil)) {
+			var fits []string
+			if r.Scheduled() {
+				for _, s := range r.Scores(len(labelled)) {
+					fits = append(fits, s.Node)
+				}
+			}
+			slices.Sort(fits)
+			if got := strings.Join(fits, " "); got != c.want {
+				t.Errorf("%s, %s: fits on %q, want on %q", what, form, got, c.want)
+			}
+		}
 	}
 }
 
@@ -418,6 +544,49 @@ func TestPodTopologySpreadStatuses(t *testing.T) {
 	}
 }
 
+// Of zones 1 and 1, of racks 2 and 0: each constraint counts for itself, hard ones refuse whatever
+// stands beside them, and the numbers are bounds.
+//
+// row: FIL-19, FIL-20, FIL-22
+func TestEachOfSeveralConstraintsCounts(t *testing.T) {
+	web, hard, soft := withPodLabels("app=web"), v1.DoNotSchedule, v1.ScheduleAnyway
+	atLeast := func(n int32) func(*v1.TopologySpreadConstraint) {
+		return func(c *v1.TopologySpreadConstraint) { c.MinDomains = &n }
+	}
+	either := func(c *v1.TopologySpreadConstraint) {
+		c.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"web", "db"}}}}
+	}
+	nodes := []*v1.Node{newNode("a", label("zone", "1"), label("rack", "1")),
+		newNode("b", label("zone", "2"), label("rack", "1")), newNode("c", label("zone", "2"), label("rack", "2"))}
+	pods := []*v1.Pod{newPod("w1", onNode("a"), web), newPod("w2", onNode("b"), web),
+		newPod("db", onNode("c"), withPodLabels("app=db"))}
+	for name, c := range map[string]struct {
+		p    *v1.Pod
+		want string
+	}{
+		"the zones alone":                {newPod("p", web, spread(1, "zone", hard)), "a b c"},
+		"the racks alone":                {newPod("p", web, spread(1, "rack", hard)), "c"},
+		"one more is allowed":            {newPod("p", web, spread(2, "rack", hard)), "c"},
+		"two more are allowed":           {newPod("p", web, spread(3, "rack", hard)), "a b c"},
+		"the second of two":              {newPod("p", web, spread(1, "zone", hard), spread(1, "rack", hard)), "c"},
+		"the first of two":               {newPod("p", web, spread(1, "rack", hard), spread(1, "zone", hard)), "c"},
+		"both soft":                      {newPod("p", web, spread(1, "rack", soft), spread(1, "zone", soft)), "a b c"},
+		"a soft one after a hard one":    {newPod("p", web, spread(1, "zone", hard), spread(1, "rack", soft)), "a b c"},
+		"a soft one before a hard one":   {newPod("p", web, spread(1, "zone", soft), spread(1, "rack", hard)), "c"},
+		"Pods of either label":           {newPod("p", web, spread(1, "zone", hard, either)), "a"},
+		"as many domains as there are":   {newPod("p", web, spread(1, "zone", hard, atLeast(2))), "a b c"},
+		"more domains than there are":    {newPod("p", web, spread(1, "zone", hard, atLeast(3))), ""},
+		"a key that some nodes have not": {newPod("p", web, spread(1, "zone", hard), spread(1, "row", hard)), ""},
+	} {
+		for form, r := range bothWays(c.p, podtopologyspread.New(nil, nil), snapshot.Of(nodes, pods)) {
+			if got := fitsOn(r, nodes); got != c.want {
+				t.Errorf("%s, %s: fits on %q, want on %q", name, form, got, c.want)
+			}
+		}
+	}
+}
+
 // The counts follow Pods that come, go, end and change their labels, whether every cycle counts
 // anew or what was counted is kept.
 //
@@ -471,6 +640,7 @@ func notZone3() *v1.Affinity {
 }
 
 // row: SCO-04, SCO-05, SCO-06, SCO-08, SCO-09, SCO-10, FIL-22
+// row: SCO-01
 func TestScores(t *testing.T) {
 	shape := &config.ScoringStrategy{Type: config.RequestedToCapacityRatio,
 		Resources: []config.ResourceSpec{{Name: "cpu", Weight: 3}, {Name: "memory", Weight: 1}},
@@ -490,6 +660,17 @@ func TestScores(t *testing.T) {
 			n.Status.Images = []v1.ContainerImage{{Names: []string{"img:latest"}, SizeBytes: mb * 1024 * 1024}}
 		}
 	}
+	images := func(mb map[string]int64) func(*v1.Node) { // by the second of an image's names
+		return func(n *v1.Node) {
+			for name, size := range mb {
+				n.Status.Images = append(n.Status.Images, v1.ContainerImage{Names: []string{"other/" + name, name},
+					SizeBytes: size * 1024 * 1024})
+			}
+		}
+	}
+	twoImages := newPod("p", func(p *v1.Pod) {
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "second:2"})
+	})
 	two := []*v1.Node{newNode("a"), newNode("b")}
 	half := newPod("q", onNode("a"), requests("cpu=2", "memory=4Gi"))
 	p := newPod("p", requests("cpu=1", "memory=2Gi"))
@@ -504,6 +685,15 @@ func TestScores(t *testing.T) {
 			map[string][2]int64{"a": {25, 25}, "b": {75, 75}}},
 		"most allocated": {expect.Value(noderesources.NewFit(fitArgs(most))), p, two, []*v1.Pod{half},
 			map[string][2]int64{"a": {75, 75}, "b": {25, 25}}},
+		// cpu 25 and memory 75 on a, 75 and 50 on b
+		"least allocated, each resource": {expect.Value(noderesources.NewFit(fitArgs(nil))),
+			newPod("p", requests("cpu=1", "memory=4Gi")), []*v1.Node{newNode("a", allocatable("memory=16Gi")),
+				newNode("b")}, []*v1.Pod{newPod("q", onNode("a"), requests("cpu=2", "memory=0"))},
+			map[string][2]int64{"a": {50, 50}, "b": {62, 62}}},
+		"most allocated, each resource": {expect.Value(noderesources.NewFit(fitArgs(most))),
+			newPod("p", requests("cpu=1", "memory=4Gi")), []*v1.Node{newNode("a", allocatable("memory=16Gi")),
+				newNode("b")}, []*v1.Pod{newPod("q", onNode("a"), requests("cpu=2", "memory=0"))},
+			map[string][2]int64{"a": {50, 50}, "b": {37, 37}}},
 		// (50*3+25)/4 = 43.75
 		"shape, weighted": {expect.Value(noderesources.NewFit(fitArgs(shape))),
 			newPod("p", requests("cpu=2", "memory=2Gi")),
@@ -523,16 +713,38 @@ func TestScores(t *testing.T) {
 			[]*v1.Node{newNode("a", taint("x:PreferNoSchedule"), taint("y:PreferNoSchedule")),
 				newNode("b", taint("x:PreferNoSchedule")), newNode("c")}, nil,
 			map[string][2]int64{"a": {2, 0}, "b": {1, 50}, "c": {0, 100}}},
+		"soft taints that are tolerated": {tainttoleration.New(), newPod("p",
+			tolerate(v1.Toleration{Key: "x", Operator: v1.TolerationOpExists}),
+			tolerate(v1.Toleration{Key: "y", Operator: v1.TolerationOpExists, Effect: v1.TaintEffectPreferNoSchedule}),
+			tolerate(v1.Toleration{Key: "z", Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule})),
+			[]*v1.Node{newNode("a", taint("x:PreferNoSchedule"), taint("y:PreferNoSchedule")),
+				newNode("b", taint("x:NoSchedule"), taint("z:NoSchedule")), newNode("c", taint("z:PreferNoSchedule"))},
+			nil, map[string][2]int64{"a": {0, 100}, "b": {0, 100}, "c": {1, 0}}},
 		"preferred terms by weight": {expect.Value(nodeaffinity.New(nil)), newPod("p", func(p *v1.Pod) {
 			p.Spec.Affinity = &v1.Affinity{
 				NodeAffinity: &v1.NodeAffinity{
 					PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{prefer(80, "ssd"),
 						prefer(20, "new")}}}
-		}), []*v1.Node{newNode("a", label("ssd", "")), newNode("b", label("new", "")), newNode("c")}, nil,
-			map[string][2]int64{"a": {80, 100}, "b": {20, 25}, "c": {0, 0}}},
+		}), []*v1.Node{newNode("a", label("ssd", "")), newNode("b", label("new", "")), newNode("c"),
+			newNode("d", label("ssd", ""), label("new", ""))}, nil,
+			map[string][2]int64{"a": {80, 80}, "b": {20, 20}, "c": {0, 0}, "d": {100, 100}}},
+		"preferred terms of the profile, too": {expect.Value(nodeaffinity.New(&config.NodeAffinityArgs{
+			AddedAffinity: &v1.NodeAffinity{
+				PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{prefer(30, "new")}}})),
+			newPod("p", func(p *v1.Pod) {
+				p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{
+					PreferredDuringSchedulingIgnoredDuringExecution: []v1.PreferredSchedulingTerm{prefer(10, "ssd")}}}
+			}), []*v1.Node{newNode("a", label("ssd", "")), newNode("b", label("new", "")), newNode("c")}, nil,
+			map[string][2]int64{"a": {10, 33}, "b": {30, 100}, "c": {0, 0}}},
 		// 1000MB * 1/2, less 23MB, of 977MB
 		"image on one of two": {imagelocality.New(), p, []*v1.Node{newNode("a", held(1000)), newNode("b")}, nil,
 			map[string][2]int64{"a": {48, 48}, "b": {0, 0}}},
+		// 500MB of the one and 23MB of the other, which is too little alone, of two images
+		"each container's image": {imagelocality.New(), twoImages,
+			[]*v1.Node{newNode("a", images(map[string]int64{"img:latest": 1000, "second:2": 500})),
+				newNode("b", images(map[string]int64{"second:2": 500})),
+				newNode("c", images(map[string]int64{"third:3": 500})), newNode("d")}, nil,
+			map[string][2]int64{"a": {24, 24}, "b": {11, 11}, "c": {0, 0}, "d": {0, 0}}},
 		"image on both": {imagelocality.New(), p,
 			[]*v1.Node{newNode("a", held(1000)), newNode("b", held(1000))}, nil,
 			map[string][2]int64{"a": {100, 100}, "b": {100, 100}}},

@@ -59,6 +59,8 @@ func (r random) company(name, node string) *v1.Pod {
 
 // A Pod that is added in thought counts as if it had been there, and one that is removed as if it
 // had not, in any order.
+//
+// row: FIL-20
 func TestPreFilterExtensionsFollowPods(t *testing.T) {
 	r := random{rand.New(rand.NewPCG(3, 4))}
 	once := func(c *v1.PersistentVolumeClaim) {

@@ -124,6 +124,8 @@ func localPlugins() []framework.Plugin {
 
 // A plugin says the same of a node after PreFilter and PreScore, without them, after something else
 // wrote into the state, and by columns.
+//
+// row: FIL-02, FIL-03, FIL-04, FIL-06, FIL-07, FIL-09, FIL-10, FIL-13, FIL-18
 func TestAllFormsOfAPluginAgree(t *testing.T) {
 	r := random{rand.New(rand.NewPCG(1, 2))}
 	refused, scored := map[string]int{}, map[string]int{}

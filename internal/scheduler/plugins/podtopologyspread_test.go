@@ -23,6 +23,8 @@ type spreadCluster struct {
 
 // TestPodTopologySpreadByDefinition: a Pod is refused and scored as the definition says, on the
 // plain path and from sums that followed the Pods one by one.
+//
+// row: FIL-19, FIL-20, FIL-22, SCO-09
 func TestPodTopologySpreadByDefinition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		oneOf := func(name string, of ...string) string { return rapid.SampledFrom(of).Draw(t, name) }

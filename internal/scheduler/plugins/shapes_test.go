@@ -155,6 +155,8 @@ func spreadPods() pods {
 
 // Pods that a plugin tells apart have different keys, those that it does not the same, and what
 // stood before a key stays.
+//
+// row: FIL-02, FIL-03, FIL-04, FIL-07, FIL-12, FIL-19, SCO-07, SCO-08
 func TestKeysOfPods(t *testing.T) {
 	fit := expect.Value(noderesources.NewFit(fitArgs(nil)))
 	balanced := noderesources.NewBalanced(&config.NodeResourcesBalancedAllocationArgs{

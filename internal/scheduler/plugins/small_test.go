@@ -111,6 +111,7 @@ func TestAGangWaitsForItsPods(t *testing.T) {
 	}
 }
 
+// row: SCO-06
 func TestImageLocalityScores(t *testing.T) {
 	const mb = 1 << 20
 	holds := func(size int64, names ...string) func(*v1.Node) {

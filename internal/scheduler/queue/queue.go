@@ -264,11 +264,14 @@ func (q *Queue) AddUnschedulableIfNotPresent(e *Entry, f Failure, now time.Time)
 	}
 	e.BackoffExpiration, e.reportedIgnored = now.Add(q.backoffDuration(e)), nil
 	q.entries[e.Pod().UID] = e
-	w := moveRequest{hint: queueSkip, cause: CauseFailure}
+	w, rejected := moveRequest{hint: queueSkip, cause: CauseFailure}, true
 	if len(f.UnschedulablePlugins)+len(f.PendingPlugins) == 0 {
-		w.hint = queueAfterBackoff
+		w.hint, rejected = queueAfterBackoff, false
 	}
 	for _, ev := range q.inFlight.eventsSince(e.Pod().UID) {
+		if rejected && ev.isRoomGivenBackBy(e.Pod().UID) {
+			continue
+		}
 		if worth, by := q.runQueueingHints(e, ev); worth > w.hint {
 			w = moveRequest{worth, ev.Label(), by, ev.Object()}
 		}

@@ -93,6 +93,8 @@ func name(e *queue.Entry) string {
 	return e.Pod().Name
 }
 
+func noPriority(p *v1.Pod) { p.Spec.Priority = nil }
+
 // row: SCH-02
 func TestOrderIsPriorityThenArrival(t *testing.T) {
 	q := newQueue()
@@ -104,6 +106,15 @@ func TestOrderIsPriorityThenArrival(t *testing.T) {
 		got = append(got, e.Pod().Name)
 	}
 	expect(t, "order", strings.Join(got, " "), "old-high new-high old-low")
+	got = nil
+	for i, p := range []*v1.Pod{pod("below", -5), pod("b", 0, noPriority), pod("critical", 2_000_001_000), pod("a", 0),
+		pod("c", 0, noPriority), pod("above", 1)} {
+		q.Add(p, at(10+float64(i)))
+	}
+	for e := q.Pop(at(20)); e != nil; e = q.Pop(at(20)) {
+		got = append(got, e.Pod().Name)
+	}
+	expect(t, "order of any priorities", strings.Join(got, " "), "critical above b a c below")
 }
 
 // row: SCH-30
@@ -200,6 +211,27 @@ func TestEventsDuringFlightAreNotMissed(t *testing.T) {
 	expect(t, "what helps others' refusals does not help",
 		moveTexts(q.AddUnschedulableIfNotPresent(e, refusedBy("label"), at(5))),
 		"api to unschedulable (ScheduleAttemptFailure)")
+}
+
+// The node that a Pod gives back when it is refused there helps others, not the Pod.
+//
+// row: SCH-08, SCH-30
+func TestRoomThatAPodGivesBackHelpsOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		by   string
+		f    queue.Failure
+		want string
+	}{
+		"its own room":          {"web", refusedBy("fit"), "web to unschedulable (ScheduleAttemptFailure)"},
+		"another's room":        {"db", refusedBy("fit"), "web to backoff (AssignedPodDelete by fit)"},
+		"its own, and an error": {"web", queue.Failure{}, "web to backoff (ScheduleAttemptFailure)"},
+	} {
+		q := newQueue()
+		q.Add(pod("web", 0), at(0))
+		e := q.Pop(at(0))
+		q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone, Old: pod(c.by, 0)}, at(1))
+		expect(t, name, moveTexts(q.AddUnschedulableIfNotPresent(e, c.f, at(1))), c.want)
+	}
 }
 
 func TestPendingPodsSkipTheirBackoff(t *testing.T) {

@@ -3,6 +3,7 @@ package queue
 import (
 	"slices"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kube-scheduler/framework"
 )
@@ -31,6 +32,13 @@ func (e Event) Object() any {
 		return e.New
 	}
 	return e.Old
+}
+
+// isRoomGivenBackBy tells whether the event is that a Pod lost the node it was assumed on. That
+// helps others, not the Pod itself: who refused it there would do so again.
+func (e Event) isRoomGivenBackBy(uid types.UID) bool {
+	p, ok := e.Old.(*v1.Pod)
+	return ok && p.UID == uid && e.Resource == framework.AssignedPod && e.ActionType == framework.Delete
 }
 
 // hintResult is what the hints of all plugins come to, in order of eagerness.

@@ -13,6 +13,7 @@ import (
 // TestPlacementIsTheLocalBestOfTheSample: a Pod goes to the best of the nodes that were looked at,
 // though a better one stands outside, and only those are scored.
 // row: SCH-32
+// row: SCO-15, SCO-16
 func TestPlacementIsTheLocalBestOfTheSample(t *testing.T) {
 	var nodes []*v1.Node
 	for i := range 300 {

@@ -139,6 +139,7 @@ func webPodOn(n string) *v1.Pod {
 }
 
 // row: FIL-24, FIL-23, SCO-01, SCO-02, SCO-03, SCO-19, SCO-20
+// row: FIL-25
 func TestTranscripts(t *testing.T) {
 	for name, in := range transcriptInputs() {
 		in.Plugins = defaultPlugins(t)
@@ -157,9 +158,34 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
+// Each reason of each node counts, those of nodes that were not asked too, and they are sorted as
+// texts: upstream's order.
+//
+// row: FIL-23, FIL-24, FIL-25
+func TestReasonsAreCountedAndSorted(t *testing.T) {
+	refusal := func(reasons ...string) *framework.Status {
+		return framework.NewStatus(framework.Unschedulable, reasons...)
+	}
+	var statuses []*framework.Status
+	for range 10 {
+		statuses = append(statuses, refusal("Too many pods"))
+	}
+	statuses = append(statuses, refusal("Insufficient cpu", "Insufficient memory"), refusal("Insufficient cpu"),
+		refusal("node(s) were unschedulable"))
+	for absentees, want := range map[int]string{
+		0: "1 Insufficient memory, 1 node(s) were unschedulable, 10 Too many pods, 2 Insufficient cpu",
+		3: "1 Insufficient memory, 1 node(s) were unschedulable, 10 Too many pods, 2 Insufficient cpu, 3 not asked",
+	} {
+		if got := strings.Join(schedule.CountReasons(statuses, refusal("not asked"), absentees), ", "); got != want {
+			t.Errorf("%d not asked: got %s\nwant %s", absentees, got, want)
+		}
+	}
+}
+
 // The total of each node is the sum of its weighted parts, and the runner-up is the second best.
 //
 // row: SCO-03, SCO-19, SCO-20
+// row: SCH-32
 func TestPartsAddUpToTheTotal(t *testing.T) {
 	soft := tainted(v1.Taint{Key: "busy", Effect: v1.TaintEffectPreferNoSchedule})
 	snap := snapshot.Of([]*v1.Node{node("n1", "4", "8Gi", soft), node("n2", "8", "8Gi"), node("n3", "2", "8Gi"),
@@ -270,6 +296,7 @@ func (j fakePlugin) Score(context.Context, framework.CycleState, *v1.Pod,
 func (fakePlugin) ScoreExtensions() framework.ScoreExtensions { return nil }
 
 // row: SCH-06, SCH-07, SCH-08, SCH-09, SCO-01
+// row: SCO-02
 func TestStatusesAndRanges(t *testing.T) {
 	hostile := func(n *v1.Node) {
 		n.Spec.Unschedulable = true
@@ -279,10 +306,20 @@ func TestStatusesAndRanges(t *testing.T) {
 		n.Status.Allocatable[v1.ResourcePods] = *quantity(0)
 	}
 	w := snapshot.Of([]*v1.Node{node("a", "1", "1Gi", hostile), node("b", "1", "1Gi")}, nil)
-	one := func(seats ...schedule.WeightedPlugin) *schedule.Result {
-		return schedule.SchedulePod(t.Context(), schedule.Input{Pod: pod("p", "9", ""), Snapshot: w,
-			Plugins: schedule.NewPluginSet("test", seats...)})
+	for form, fresh := range map[string]func() *schedule.EquivalenceCache{
+		"plain":       func() *schedule.EquivalenceCache { return nil },
+		"from memory": func() *schedule.EquivalenceCache { return &schedule.EquivalenceCache{} }} {
+		t.Run(form, func(t *testing.T) {
+			statusesAndRanges(t, func(seats ...schedule.WeightedPlugin) *schedule.Result {
+				return schedule.SchedulePod(t.Context(), schedule.Input{Pod: pod("p", "9", ""), Snapshot: w,
+					Cache: fresh(), Plugins: schedule.NewPluginSet("test", seats...)})
+			})
+		})
 	}
+}
+
+func statusesAndRanges(t *testing.T, one func(seats ...schedule.WeightedPlugin) *schedule.Result) {
+	t.Helper()
 	if r := one(); !r.Scheduled() || r.Feasible() != 2 {
 		t.Errorf("without plugins: got %d of 2 nodes that fit, want both: %s", r.Feasible(), r.Message())
 	}
@@ -305,6 +342,15 @@ func TestStatusesAndRanges(t *testing.T) {
 		`in ` +
 		`the range of [0, 100] after normalizing`; r.Message() != want {
 		t.Errorf("got %q", r.Message())
+	}
+	r = one(schedule.WeightedPlugin{Plugin: fakePlugin{"Z", framework.Success, -1}})
+	if want := `returns an invalid score -1, it should in the range of [0, 100]`; !strings.Contains(r.Message(), want) {
+		t.Errorf("got %q, want it with %s", r.Message(), want)
+	}
+	for _, score := range []int64{0, 100} {
+		if r = one(schedule.WeightedPlugin{Plugin: fakePlugin{"Z", framework.Success, score}}); !r.Scheduled() {
+			t.Errorf("score %d: %s, want a node", score, r.Message())
+		}
 	}
 	r = one(schedule.WeightedPlugin{Plugin: fakePlugin{"A", framework.Success, 7}, Weight: 5},
 		schedule.WeightedPlugin{Plugin: fakePlugin{"B", framework.Success, 1}})

@@ -38,6 +38,10 @@ func startServer(t *testing.T) func(path, token string) (int, string) {
 	}
 	cfg := config.Default()
 	cfg.LeaderElection.LeaderElect, cfg.PercentageOfNodesToScore = new(false), new(int32(37))
+	own, adaptive := *cfg.Profiles[0].DeepCopy(), *cfg.Profiles[0].DeepCopy()
+	own.SchedulerName, own.PercentageOfNodesToScore = new("own"), new(int32(80))
+	adaptive.SchedulerName, adaptive.PercentageOfNodesToScore = new("adaptive"), new(int32(0))
+	cfg.Profiles = append(cfg.Profiles, own, adaptive)
 	registry := metrics.NewKubeRegistry()
 	s, err := scheduler.New(scheduler.Options{Client: fake.NewClientset(), Config: cfg, Metrics: registry})
 	if err != nil {
@@ -111,6 +115,8 @@ func TestEndpointPermissions(t *testing.T) {
 		{"/metrics", "wrong", 401, `"reason":"Unauthorized"`},
 		{"/metrics", "good", 200, `scheduler_pending_pods{queue="active"} 0`},
 		{"/metrics", "good", 200, `gantry_scheduler_percentage_of_nodes_to_score{profile="default-scheduler"} 37`},
+		{"/metrics", "good", 200, `gantry_scheduler_percentage_of_nodes_to_score{profile="own"} 80`},
+		{"/metrics", "good", 200, `gantry_scheduler_percentage_of_nodes_to_score{profile="adaptive"} 0`},
 		{"/metrics", "good", 200, `scheduler_cache_size{type="nodes"} 0`},
 		{"/metrics", "good", 200, `gantry_scheduler_informer_last_event_timestamp_seconds`},
 		{"/metrics", "good", 200, `scheduler_queued_entities{queue="gated",type="podgroup"} 0`},
@@ -145,7 +151,7 @@ func TestEndpointPermissions(t *testing.T) {
 
 // The file that --config names is what the scheduler runs with.
 //
-// row: SCH-17
+// row: SCH-17, SCH-34
 func TestTheConfigurationFileIsRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "scheduler.yaml")
 	const text = `apiVersion: kubescheduler.config.k8s.io/v1
@@ -161,8 +167,8 @@ profiles:
 	}
 	for flags, want := range map[string]string{
 		"":                                     "[default-scheduler] elects true",
-		"--config=" + file:                     "[default-scheduler batch-scheduler] elects false",
-		"--leader-elect=true --config=" + file: "[default-scheduler batch-scheduler] elects true",
+		"--config=" + file:                     "[default-scheduler batch-scheduler at 70] elects false",
+		"--leader-elect=true --config=" + file: "[default-scheduler batch-scheduler at 70] elects true",
 	} {
 		var f Flags
 		set := pflag.NewFlagSet("scheduler", pflag.ContinueOnError)
@@ -174,9 +180,16 @@ profiles:
 		if err != nil {
 			t.Fatal(err)
 		}
+		if o.Serving == nil || !strings.HasSuffix(o.Serving.Address, ":10259") {
+			t.Errorf("%q: serves health and metrics at %+v, want port 10259", flags, o.Serving)
+		}
 		var names []string
 		for _, p := range o.Config.Profiles {
-			names = append(names, *p.SchedulerName)
+			name := *p.SchedulerName
+			if p.PercentageOfNodesToScore != nil {
+				name += fmt.Sprint(" at ", *p.PercentageOfNodesToScore)
+			}
+			names = append(names, name)
 		}
 		if got := fmt.Sprint(names, " elects ", *o.Config.LeaderElection.LeaderElect); got != want {
 			t.Errorf("%q: got %s, want %s", flags, got, want)

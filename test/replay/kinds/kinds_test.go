@@ -106,6 +106,15 @@ func TestNodes(t *testing.T)                 { replayGroup(t, "nodes") }
 // TestPods is one of the groups: what is left out, refused, warned of and shown as by upstream.
 //
 // row: API-05
+// row: API-21
+// row: API-25
+// row: API-26
+// row: API-27
+// row: API-28
+// row: API-29
+// row: API-36
+// row: API-37
+// row: API-40
 // row: API-44
 func TestPods(t *testing.T)             { replayGroup(t, "pods") }
 func TestServices(t *testing.T)         { replayGroup(t, "services") }

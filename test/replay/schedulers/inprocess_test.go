@@ -33,6 +33,10 @@ import (
 // 300 recorded clusters, without API server or scheduler around them, once node by node and once
 // from memory, and compares with what kube-scheduler did: node, refusal, victims, each plugin's
 // score for each node.
+//
+// row: FIL-02, FIL-03, FIL-04, FIL-05, FIL-06, FIL-09, FIL-10, FIL-13, FIL-16, FIL-17, FIL-18
+// row: FIL-19, FIL-20, FIL-22, FIL-24, SCO-02, SCO-03, SCO-04, SCO-05, SCO-06, SCO-07, SCO-08
+// row: SCO-09, SCO-10, BND-10, BND-11, BND-14
 func TestDecisionsAsRecorded(t *testing.T) {
 	recorded, err := readRecording()
 	if err != nil {

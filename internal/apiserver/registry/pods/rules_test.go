@@ -3,6 +3,7 @@ package pods
 import (
 	"context"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ func podOf(edit ...func(*v1.Pod)) *v1.Pod {
 // row: API-08
 // row: API-36
 // row: API-37
+// row: SCH-33
 func TestPrepareCreate(t *testing.T) {
 	p := podOf(func(p *v1.Pod) {
 		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/a"}}
@@ -56,8 +58,16 @@ func TestPrepareCreate(t *testing.T) {
 	if p.Status.Phase != v1.PodPending || p.Status.QOSClass != v1.PodQOSBestEffort || p.Status.PodIP != "" {
 		t.Errorf("status %+v", p.Status)
 	}
+	ungated := podOf()
+	ungated.Status = v1.PodStatus{Phase: v1.PodRunning, Conditions: []v1.PodCondition{{Type: v1.PodScheduled,
+		Status: v1.ConditionTrue}}}
+	PrepareCreate(ungated, timeAt(0))
+	if s := ungated.Status; s.Phase != v1.PodPending || len(s.Conditions) != 0 {
+		t.Errorf("without gates: phase %s, conditions %+v, want Pending and none", s.Phase, s.Conditions)
+	}
 	if c := p.Status.Conditions; len(c) != 1 || c[0].Type != v1.PodScheduled || c[0].Status != v1.ConditionFalse ||
-		c[0].Reason != "SchedulingGated" {
+		c[0].Reason != "SchedulingGated" ||
+		c[0].Message != "Scheduling is blocked due to non-empty scheduling gates" {
 		t.Errorf("conditions %+v", c)
 	}
 	if p.Generation != 1 || p.Spec.SchedulerName != "default-scheduler" || *p.Spec.TerminationGracePeriodSeconds != 1 {
@@ -94,6 +104,13 @@ func twoInits(change func([]v1.Container)) func(*v1.Pod) {
 		change(p.Spec.InitContainers)
 	}
 }
+
+func tolerations(all ...v1.Toleration) func(*v1.Pod) {
+	return func(p *v1.Pod) { p.Spec.Tolerations = all }
+}
+
+const noToleration = "spec.tolerations: Forbidden: existing toleration can not be modified except its " +
+	"tolerationSeconds"
 
 const noOther = "spec: Forbidden: pod updates may not change fields other than " + updatableFieldsMessage
 
@@ -150,6 +167,15 @@ func TestUpdateRules(t *testing.T) {
 			new: func(p *v1.Pod) {
 				p.Spec.InitContainers = []v1.Container{{Name: "i", Image: "busybox:1", Command: []string{"sh"}}}
 			}, want: noOther},
+		{name: "env of the second container",
+			old: func(p *v1.Pod) { p.Spec.Containers = append(p.Spec.Containers, plainContainer("second")) },
+			new: func(p *v1.Pod) {
+				c := plainContainer("second")
+				c.Env = []v1.EnvVar{{Name: "A", Value: "1"}}
+				p.Spec.Containers = append(p.Spec.Containers, c)
+			}, want: noOther},
+		{name: "image, to none", new: func(p *v1.Pod) { p.Spec.Containers[0].Image = "" },
+			want: "spec.containers[0].image: Required value; spec.containers[0].image: Required value"},
 		{name: "restart policy", new: func(p *v1.Pod) { p.Spec.RestartPolicy = v1.RestartPolicyNever }, want: noOther},
 		{name: "node selector of a Pod without gates",
 			new: func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} }, want: noOther},
@@ -166,6 +192,12 @@ func TestUpdateRules(t *testing.T) {
 			new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(5) }},
 		{name: "deadline kept", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) },
 			new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) }},
+		{name: "deadline shortened to one second", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(2) },
+			new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(1) }},
+		{name: "the longest deadline set", new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(2147483647) }},
+		{name: "a longer one set", new: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(2147483648) },
+			want: "spec.activeDeadlineSeconds: Invalid value: 2147483648: must be between 1 and 2147483647, inclusive" +
+				"; spec.activeDeadlineSeconds: Invalid value: 2147483648: must be between 0 and 2147483647, inclusive"},
 		{name: "deadline lengthened", old: func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(10) },
 			new:  func(p *v1.Pod) { p.Spec.ActiveDeadlineSeconds = n(11) },
 			want: "spec.activeDeadlineSeconds: Invalid value: 11: must be less than or equal to previous value"},
@@ -181,6 +213,29 @@ func TestUpdateRules(t *testing.T) {
 			old:  func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists}} },
 			new:  func(p *v1.Pod) { p.Spec.Tolerations = []v1.Toleration{{Key: "k", Value: "v"}} },
 			want: "spec.tolerations: Forbidden: existing toleration can not be modified except its tolerationSeconds"},
+		{name: "toleration added beside another", old: tolerations(v1.Toleration{Key: "k", Value: "v"}),
+			new: tolerations(v1.Toleration{Key: "a", Value: "v"}, v1.Toleration{Key: "k", Value: "v"})},
+		{name: "another order of tolerations",
+			old: tolerations(v1.Toleration{Key: "k", Value: "v"}, v1.Toleration{Key: "l", Value: "v"}),
+			new: tolerations(v1.Toleration{Key: "l", Value: "v"}, v1.Toleration{Key: "k", Value: "v"})},
+		{name: "seconds of a toleration",
+			old: tolerations(v1.Toleration{Key: "k", Value: "v", Effect: "NoExecute", TolerationSeconds: n(5)}),
+			new: tolerations(v1.Toleration{Key: "k", Value: "v", Effect: "NoExecute", TolerationSeconds: n(7)})},
+		{name: "value of a toleration", old: tolerations(v1.Toleration{Key: "k", Value: "v"}),
+			new: tolerations(v1.Toleration{Key: "k", Value: "w"}), want: noToleration},
+		{name: "key of a toleration", old: tolerations(v1.Toleration{Key: "k", Value: "v"}),
+			new: tolerations(v1.Toleration{Key: "l", Value: "v"}), want: noToleration},
+		{name: "effect of a toleration", old: tolerations(v1.Toleration{Key: "k", Value: "v", Effect: "NoSchedule"}),
+			new: tolerations(v1.Toleration{Key: "k", Value: "v"}), want: noToleration},
+		{name: "operator of a toleration", old: tolerations(v1.Toleration{Key: "k"}),
+			new: tolerations(v1.Toleration{Key: "k", Operator: v1.TolerationOpExists}), want: noToleration},
+		{name: "the second toleration edited",
+			old:  tolerations(v1.Toleration{Key: "k", Value: "v"}, v1.Toleration{Key: "l", Value: "v"}),
+			new:  tolerations(v1.Toleration{Key: "k", Value: "v"}, v1.Toleration{Key: "l", Value: "w"}),
+			want: noToleration},
+		{name: "one edited, one added", old: tolerations(v1.Toleration{Key: "k", Value: "v"}),
+			new:  tolerations(v1.Toleration{Key: "k", Value: "w"}, v1.Toleration{Key: "l", Value: "v"}),
+			want: noToleration},
 		{name: "one of two tolerations removed",
 			old: func(p *v1.Pod) {
 				p.Spec.Tolerations = []v1.Toleration{{Key: "k", Operator: v1.TolerationOpExists},
@@ -224,6 +279,74 @@ func TestUpdateRules(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+// Every field of the spec, of a container and of an init container stays as it is, but those that
+// TestUpdateRules tells of.
+//
+// row: API-25
+func TestNoOtherFieldMayChange(t *testing.T) {
+	fields := func(of any, allowed ...string) (out []string) {
+		for f := range reflect.TypeOf(of).Fields() {
+			if !slices.Contains(allowed, f.Name) {
+				out = append(out, f.Name)
+			}
+		}
+		return out
+	}
+	base := podOf(twoInits(func([]v1.Container) {}), func(p *v1.Pod) {
+		p.Spec.Containers = append(p.Spec.Containers, plainContainer("second"))
+	})
+	changed := func(of func(*v1.Pod) any, field string) *v1.Pod {
+		p := base.DeepCopy()
+		v := reflect.ValueOf(of(p)).Elem().FieldByName(field)
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString(v.String() + "x")
+		case reflect.Bool:
+			v.SetBool(!v.Bool())
+		case reflect.Int32, reflect.Int64:
+			v.SetInt(v.Int() + 1)
+		case reflect.Pointer:
+			if was := v.Elem(); was.IsValid() && was.IsZero() {
+				v.SetZero()
+			} else {
+				v.Set(reflect.New(v.Type().Elem()))
+			}
+		case reflect.Slice:
+			v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
+		case reflect.Map:
+			v.Set(reflect.MakeMap(v.Type()))
+			v.SetMapIndex(reflect.New(v.Type().Key()).Elem(), reflect.New(v.Type().Elem()).Elem())
+		case reflect.Struct: // resources
+			v.FieldByName("Claims").Set(reflect.ValueOf([]v1.ResourceClaim{{Name: "x"}}))
+		default:
+			t.Fatalf("%s is a %s, which this test does not know to change", field, v.Kind())
+		}
+		return p
+	}
+	spec := func(p *v1.Pod) any { return &p.Spec }
+	for _, field := range fields(v1.PodSpec{}, "Containers", "InitContainers", "ActiveDeadlineSeconds", "Tolerations",
+		"SchedulingGates") {
+		if got := causes(ValidateUpdate(changed(spec, field), base)); !strings.Contains(got, noOther) {
+			t.Errorf("spec.%s: got %q, want it with %q", field, got, noOther)
+		}
+	}
+	for list, of := range map[string]func(*v1.Pod) any{
+		"containers[0]":     func(p *v1.Pod) any { return &p.Spec.Containers[0] },
+		"containers[1]":     func(p *v1.Pod) any { return &p.Spec.Containers[1] },
+		"initContainers[0]": func(p *v1.Pod) any { return &p.Spec.InitContainers[0] },
+		"initContainers[1]": func(p *v1.Pod) any { return &p.Spec.InitContainers[1] },
+	} {
+		for _, field := range fields(v1.Container{}, "Image") {
+			if got := causes(ValidateUpdate(changed(of, field), base)); !strings.Contains(got, noOther) {
+				t.Errorf("spec.%s.%s: got %q, want it with %q", list, field, got, noOther)
+			}
+		}
+		if got := causes(ValidateUpdate(changed(of, "Image"), base)); got != "" {
+			t.Errorf("spec.%s.image: got %q, want nothing", list, got)
+		}
 	}
 }
 
@@ -337,6 +460,24 @@ func TestNamesAndSystem(t *testing.T) {
 			t.Errorf("two %s of one name: got %s, want %s", path, got, want)
 		}
 	}
+	for at, inits := range map[string][]string{"spec.initContainers[0]": {"second", "i"},
+		"spec.initContainers[1]": {"i", "second"}, "spec.initContainers[2]": {"i", "j", "i"}} {
+		p = podOf(func(p *v1.Pod) {
+			p.Spec.Containers = append(p.Spec.Containers, plainContainer("second"))
+			for _, name := range inits {
+				p.Spec.InitContainers = append(p.Spec.InitContainers, plainContainer(name))
+			}
+		})
+		if got, want := causes(Validate(p)), at+".name: Duplicate value: "; !strings.HasPrefix(got, want) {
+			t.Errorf("init containers %v: got %s, want %s", inits, got, want)
+		}
+	}
+	for _, system := range []v1.OSName{"Linux", "WINDOWS", "plan9", ""} {
+		p = podOf(func(p *v1.Pod) { p.Spec.OS = &v1.PodOS{Name: system} })
+		if got := causes(Validate(p)); !strings.HasPrefix(got, "spec.os") {
+			t.Errorf("system %q: got %q, want it refused", system, got)
+		}
+	}
 }
 
 // The options of a system that the Pod is not for are refused.
@@ -438,13 +579,21 @@ func TestReadinessGatesAreLabelKeys(t *testing.T) {
 			t.Errorf("gate %q: got %s, want %s", gate, got, want)
 		}
 	}
+	p := podOf(func(p *v1.Pod) {
+		p.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "a"}, {ConditionType: "b c"}}
+	})
+	want := `spec.readinessGates[1].conditionType: Invalid value: "b c"`
+	if got := causes(Validate(p)); !strings.HasPrefix(got, want) {
+		t.Errorf("the second gate: got %s, want %s", got, want)
+	}
 }
 
 // The creator of a Pod whose name is no label is told that one is advised; the name is accepted.
 //
 // row: API-29
 func TestALabelIsAdvisedAsName(t *testing.T) {
-	for name, want := range map[string]bool{"a": false, "a.b": true} {
+	for name, want := range map[string]bool{"a": false, "a.b": true, strings.Repeat("a", 63): false,
+		strings.Repeat("a", 64): true, "7-b": false} {
 		got := false
 		for _, w := range warn(context.Background(), podOf(func(p *v1.Pod) { p.Name = name })) {
 			got = got || strings.Contains(w, "metadata.name: ") && strings.Contains(w, "a DNS label is recommended")
@@ -456,10 +605,38 @@ func TestALabelIsAdvisedAsName(t *testing.T) {
 }
 
 // row: API-05
+// row: API-36
+// row: API-37
 func TestDefaults(t *testing.T) {
 	p := podOf()
 	if p.Spec.RestartPolicy != v1.RestartPolicyAlways || *p.Spec.TerminationGracePeriodSeconds != 30 {
 		t.Errorf("got %s, %d s, want Always, 30 s", p.Spec.RestartPolicy, *p.Spec.TerminationGracePeriodSeconds)
+	}
+	for _, policy := range []v1.RestartPolicy{v1.RestartPolicyNever, v1.RestartPolicyOnFailure} {
+		for _, grace := range []int64{0, 1, 45} { // what is set stays
+			p = podOf(func(p *v1.Pod) {
+				p.Spec.RestartPolicy, p.Spec.TerminationGracePeriodSeconds = policy, &grace
+				p.Spec.SchedulerName = "own"
+				p.Spec.InitContainers = []v1.Container{{Name: "i", Image: "nginx:latest"},
+					{Name: "j", Image: "nginx:1", ImagePullPolicy: v1.PullNever}}
+				p.Spec.Containers = []v1.Container{
+					{Name: "a", Image: "nginx:latest", ImagePullPolicy: v1.PullIfNotPresent},
+					{Name: "b", Image: "nginx:latest"}, {Name: "c", Image: "localhost:5000/nginx"}}
+			})
+			if p.Spec.RestartPolicy != policy || *p.Spec.TerminationGracePeriodSeconds != grace ||
+				p.Spec.SchedulerName != "own" {
+				t.Errorf("got %s, %d s, scheduler %s, want %s, %d s, own", p.Spec.RestartPolicy,
+					*p.Spec.TerminationGracePeriodSeconds, p.Spec.SchedulerName, policy, grace)
+			}
+			var pulls []v1.PullPolicy
+			for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+				pulls = append(pulls, c.ImagePullPolicy)
+			}
+			if want := []v1.PullPolicy{v1.PullAlways, v1.PullNever, v1.PullIfNotPresent, v1.PullAlways,
+				v1.PullAlways}; !slices.Equal(pulls, want) {
+				t.Errorf("pull policies %v, want %v", pulls, want)
+			}
+		}
 	}
 }
 
@@ -470,6 +647,16 @@ func TestStatusRules(t *testing.T) {
 	now.Status.Conditions = []v1.PodCondition{{Type: "a b", Status: v1.ConditionTrue},
 		{Type: "example.com/a", Status: v1.ConditionTrue}}
 	now.Status.QOSClass = v1.PodQOSGuaranteed
+	long := v1.PodConditionType(strings.Repeat("a", 64))
+	for i, bad := range []v1.PodConditionType{"", "a b", "-/x", "a/b/c", "example.com/", long} {
+		late := old.DeepCopy()
+		late.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue},
+			{Type: "example.com/a", Status: v1.ConditionTrue}, {Type: bad, Status: v1.ConditionTrue}}
+		got := causes(ValidateStatusUpdate(late, old))
+		if !strings.HasPrefix(got, "status.conditions[2].Type: Invalid") {
+			t.Errorf("the third condition %d, %q: got %q, want it refused", i, bad, got)
+		}
+	}
 	got := causes(ValidateStatusUpdate(now, old))
 	if !strings.HasPrefix(got, `status.conditions[0].Type: Invalid value: "a b": name part must consist of`) ||
 		!strings.HasSuffix(got, `status.qosClass: Invalid value: "Guaranteed": field is immutable`) {
@@ -511,6 +698,10 @@ func TestStatusKeeps(t *testing.T) {
 	}
 }
 
+func ownGrace(seconds int64) func(*v1.Pod) {
+	return func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = &seconds }
+}
+
 // row: API-32
 // row: API-33
 // row: TRM-01
@@ -525,11 +716,19 @@ func TestDeletionGracePeriod(t *testing.T) {
 		want  int64
 	}{
 		{"spec's default", podOf(bound), nil, 30},
+		{"spec's own", podOf(bound, ownGrace(45)), nil, 45},
+		{"spec's own, of nothing", podOf(bound, ownGrace(0)), nil, 0},
+		{"spec's own, negative", podOf(bound, ownGrace(-9)), nil, 1},
+		{"asked for more than the spec's", podOf(bound, ownGrace(5)), n(60), 60},
+		{"asked for more than the default", podOf(bound), n(3600), 3600},
+		{"at once, whatever the spec's", podOf(bound, ownGrace(45)), n(0), 0},
 		{"asked", podOf(bound), n(5), 5},
 		{"at once", podOf(bound), n(0), 0},
 		{"negative", podOf(bound), n(-3), 1},
 		{"not placed", podOf(), n(5), 0},
 		{"ended", podOf(bound, func(p *v1.Pod) { p.Status.Phase = v1.PodFailed }), n(5), 0},
+		{"succeeded", podOf(bound, func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }), nil, 0},
+		{"running", podOf(bound, func(p *v1.Pod) { p.Status.Phase = v1.PodRunning }), n(5), 5},
 	} {
 		if got := GracePeriodSeconds(c.pod, c.asked); got != c.want {
 			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
@@ -542,8 +741,10 @@ func TestDeletionGracePeriod(t *testing.T) {
 }
 
 // row: BND-02
+// row: BND-04
 // row: BND-06
 // row: PST-16
+// row: SCH-33
 func TestBindPod(t *testing.T) {
 	b := &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"a": "b"}},
 		Target: v1.ObjectReference{Name: "n"}}
@@ -556,9 +757,23 @@ func TestBindPod(t *testing.T) {
 	if !strings.EqualFold(p.Spec.String(), spec.String()) || p.Generation != 1 || p.Annotations["a"] != "b" {
 		t.Errorf("more than the node's name changed: %v", p)
 	}
-	if c := p.Status.Conditions; len(c) != 1 || c[0].Type != v1.PodScheduled || c[0].Status != v1.ConditionTrue ||
-		c[0].LastTransitionTime != timeAt(3) {
-		t.Errorf("conditions %+v", p.Status.Conditions)
+	want := []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: timeAt(3)}}
+	if !reflect.DeepEqual(p.Status.Conditions, want) {
+		t.Errorf("conditions %+v, want %+v", p.Status.Conditions, want)
+	}
+	refused := podOf(func(p *v1.Pod) {
+		p.Status.Conditions = []v1.PodCondition{{Type: "example.com/a", Status: v1.ConditionTrue},
+			{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Unschedulable", Message: "no room"}}
+		p.Status.Phase = v1.PodPending
+	})
+	before := refused.DeepCopy()
+	if err := bindPod(refused, b, timeAt(3)); err != nil {
+		t.Fatal(err)
+	}
+	before.Spec.NodeName, before.Annotations = "n", map[string]string{"a": "b"}
+	before.Status.Conditions[1] = want[0]
+	if !reflect.DeepEqual(refused, before) {
+		t.Errorf("a Pod that was refused before: got %+v, want %+v", refused, before)
 	}
 	elsewhere := b.DeepCopy()
 	elsewhere.Target.Name = "m"
@@ -630,17 +845,57 @@ func TestPodDisruptionBudget(t *testing.T) {
 		len(MatchingBudgets([]policyv1.PodDisruptionBudget{*b}, podOf())) != 0 {
 		t.Error("the budget governs the wrong Pods")
 	}
+	inNamespace := func(ns string, s *metav1.LabelSelector) policyv1.PodDisruptionBudget {
+		return policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns},
+			Spec: policyv1.PodDisruptionBudgetSpec{Selector: s}}
+	}
+	labels := func(pairs ...string) *metav1.LabelSelector {
+		s := &metav1.LabelSelector{MatchLabels: map[string]string{}}
+		for i := 0; i < len(pairs); i += 2 {
+			s.MatchLabels[pairs[i]] = pairs[i+1]
+		}
+		return s
+	}
+	for name, c := range map[string]struct {
+		b    policyv1.PodDisruptionBudget
+		want int
+	}{
+		"all Pods": {inNamespace("ns", labels()), 1}, "no Pod": {inNamespace("ns", nil), 0},
+		"of another namespace": {inNamespace("other", labels("app", "a")), 0},
+		"another value":        {inNamespace("ns", labels("app", "b")), 0},
+		"one label of two":     {inNamespace("ns", labels("app", "a", "tier", "x")), 0},
+		"by expression": {inNamespace("ns", &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"z", "a"}}}}), 1},
+	} {
+		if got := len(MatchingBudgets([]policyv1.PodDisruptionBudget{c.b}, ready)); got != c.want {
+			t.Errorf("a budget of %s: got %d, want %d", name, got, c.want)
+		}
+	}
 	unready := podOf()
 	if canEvictUnready(ready, b) || !canEvictUnready(unready, b) {
 		t.Error("an unready Pod is free while enough others are healthy, a ready one is not")
 	}
-	b.Status.CurrentHealthy = 0
+	ifHealthy := policyv1.IfHealthyBudget
+	for _, policy := range []*policyv1.UnhealthyPodEvictionPolicyType{nil, &ifHealthy} {
+		for _, c := range []struct {
+			current, desired int32
+			free             bool
+		}{{1, 1, true}, {2, 1, true}, {0, 1, false}, {2, 3, false}, {0, 0, false}} {
+			b.Spec.UnhealthyPodEvictionPolicy = policy
+			b.Status.CurrentHealthy, b.Status.DesiredHealthy = c.current, c.desired
+			if got := canEvictUnready(unready, b); got != c.free {
+				t.Errorf("%d healthy of %d: an unready Pod is free: %v, want %v", c.current, c.desired, got, c.free)
+			}
+		}
+	}
+	b.Spec.UnhealthyPodEvictionPolicy = nil
+	b.Status.CurrentHealthy, b.Status.DesiredHealthy = 0, 1
 	if canEvictUnready(unready, b) {
 		t.Error("below the budget an unready Pod is guarded")
 	}
 	b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow)
-	if !canEvictUnready(unready, b) {
-		t.Error("AlwaysAllow frees unready Pods")
+	if !canEvictUnready(unready, b) || canEvictUnready(ready, b) {
+		t.Error("AlwaysAllow frees unready Pods, and no others")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,9 @@ import (
 )
 
 // row: BND-02
+// row: BND-03
+// row: BND-04
+// row: BND-05
 // row: BND-06
 // row: BND-07
 func TestBinding(t *testing.T) {
@@ -43,10 +47,21 @@ func TestBinding(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer seen.Stop()
-	if err := bind(t, ns, p); err != nil {
-		t.Fatal(err)
+	code := 0
+	if err := testServer.client.CoreV1().RESTClient().Post().Namespace(ns).Resource("pods").Name("p").SubResource(
+		"binding").SetHeader("Content-Type", "application/json").Body(fmt.Appendf(nil, `{"apiVersion":"v1",`+
+		`"kind":"Binding","metadata":{"name":"p","uid":%q},"target":{"kind":"Node","name":"n","uid":"x"},`+
+		`"spec":{"containers":[{"name":"c","image":"other","env":[{"name":"A"}]}],"priority":7},`+
+		`"status":{"phase":"Running"}}`, p.UID)).Do(t.Context()).StatusCode(&code).Error(); err != nil ||
+		code != http.StatusCreated {
+		t.Fatalf("the binding: %d, %v, want 201", code, err)
 	}
 	now := get(t, ns)
+	want := p.Spec.DeepCopy()
+	want.NodeName = "n"
+	if !reflect.DeepEqual(now.Spec, *want) || now.Status.Phase != v1.PodPending {
+		t.Errorf("bound: phase %s, %+v, want Pending and nothing but the node: %+v", now.Status.Phase, now.Spec, want)
+	}
 	if e := <-seen.ResultChan(); e.Type != watch.Modified || e.Object.(*v1.Pod).ResourceVersion != now.ResourceVersion {
 		t.Errorf("the binding's first event is %s of %v, want MODIFIED and the Pod as it is in the end, at %s", e.Type,
 			e.Object, now.ResourceVersion)
@@ -147,6 +162,17 @@ func TestUIDNameAndGeneration(t *testing.T) {
 		got.Generation != 1 || got.CreationTimestamp != first.CreationTimestamp {
 		t.Errorf("generation and creation time: %v %v", got, err)
 	}
+	now = get(t, ns)
+	now.Spec.Containers[0].Image, now.Generation = "nginx:2", 0
+	if now, err = c.CoreV1().Pods(ns).Update(t.Context(), now, metav1.UpdateOptions{}); err != nil ||
+		now.Generation != 2 {
+		t.Errorf("generation %d after a change of the spec, %v, want 2", now.Generation, err)
+	}
+	now.Generation = 9
+	if now, err = c.CoreV1().Pods(ns).UpdateStatus(t.Context(), now, metav1.UpdateOptions{}); err != nil ||
+		now.Generation != 2 {
+		t.Errorf("generation %d after generation 9 with the status, %v, want 2", now.Generation, err)
+	}
 	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -183,15 +209,27 @@ func TestDelete(t *testing.T) {
 	if err := bind(t, ns, p); err != nil {
 		t.Fatal(err)
 	}
-	before := time.Now().Add(29 * time.Second)
-	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	now := get(t, ns)
-	if now.DeletionTimestamp == nil || now.DeletionTimestamp.Time.Before(before) ||
-		*now.DeletionGracePeriodSeconds != 30 || now.Generation != 2 {
-		t.Errorf("deletion %v, grace %v, generation %d", now.DeletionTimestamp, now.DeletionGracePeriodSeconds,
-			now.Generation)
+	for _, step := range []struct {
+		options metav1.DeleteOptions
+		grace   int64
+	}{{metav1.DeleteOptions{}, 30}, {*metav1.NewDeleteOptions(7), 7}, {*metav1.NewDeleteOptions(9), 7}} {
+		began := time.Now()
+		if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", step.options); err != nil {
+			t.Fatal(err)
+		}
+		now, grace := get(t, ns), time.Duration(step.grace)*time.Second
+		if now.DeletionTimestamp == nil || now.DeletionGracePeriodSeconds == nil ||
+			*now.DeletionGracePeriodSeconds != step.grace || now.Generation < 2 || now.UID != p.UID {
+			t.Fatalf("deletion %v, grace %v, generation %d, want %d s", now.DeletionTimestamp,
+				now.DeletionGracePeriodSeconds, now.Generation, step.grace)
+		}
+		if step.options.GracePeriodSeconds != nil && *step.options.GracePeriodSeconds != step.grace {
+			continue // it changes nothing
+		}
+		if at := now.DeletionTimestamp.Time; at.Before(began.Add(grace-2*time.Second)) || at.After(time.Now().Add(
+			grace+2*time.Second)) {
+			t.Errorf("deletionTimestamp %v, want %d s after now, %v", at, step.grace, began)
+		}
 	}
 	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", *metav1.NewDeleteOptions(0)); err != nil {
 		t.Fatal(err)
@@ -199,8 +237,18 @@ func TestDelete(t *testing.T) {
 	if _, err := c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("with a grace period of 0: got %v, want not found at once", err)
 	}
-	if again := newPod(t, ns); again.UID == p.UID {
+	again := newPod(t, ns, func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(45)) })
+	if again.UID == p.UID {
 		t.Error("the Pod is still there")
+	}
+	if err := bind(t, ns, again); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if now := get(t, ns); now.DeletionGracePeriodSeconds == nil || *now.DeletionGracePeriodSeconds != 45 {
+		t.Errorf("grace %v of a Pod with 45 s of its own", now.DeletionGracePeriodSeconds)
 	}
 }
 
@@ -278,7 +326,9 @@ func TestFieldSelectors(t *testing.T) {
 // row: PDB-13
 func TestEviction(t *testing.T) {
 	c, ns := startServer(t)
-	p := newPod(t, ns, func(p *v1.Pod) { p.Labels = map[string]string{"app": "a"} })
+	p := newPod(t, ns, func(p *v1.Pod) {
+		p.Labels, p.Spec.TerminationGracePeriodSeconds = map[string]string{"app": "a"}, new(int64(45))
+	})
 	if err := bind(t, ns, p); err != nil {
 		t.Fatal(err)
 	}
@@ -336,10 +386,10 @@ func TestEviction(t *testing.T) {
 	}
 	got := get(t, ns)
 	if n := len(got.Status.Conditions); got.DeletionTimestamp == nil ||
-		*got.DeletionGracePeriodSeconds != 30 || got.Status.Conditions[n-1].Type != v1.DisruptionTarget ||
+		*got.DeletionGracePeriodSeconds != 45 || got.Status.Conditions[n-1].Type != v1.DisruptionTarget ||
 		got.Status.Conditions[n-1].Status != v1.ConditionTrue ||
 		got.Status.Conditions[n-1].Reason != "EvictionByEvictionAPI" {
-		t.Errorf("got %v, %+v, want a deletion in 30 s and DisruptionTarget True EvictionByEvictionAPI",
+		t.Errorf("got %v, %+v, want a deletion in 45 s and DisruptionTarget True EvictionByEvictionAPI",
 			got.DeletionGracePeriodSeconds, got.Status.Conditions)
 	}
 	if b, err = c.PolicyV1().PodDisruptionBudgets(ns).Get(t.Context(), "b", metav1.GetOptions{}); err != nil ||
@@ -348,6 +398,51 @@ func TestEviction(t *testing.T) {
 	}
 }
 
+// A Pod that no budget selects is evicted, with the grace period that was asked for.
+//
+// row: PDB-01
+// row: PDB-03
+// row: PDB-05
+func TestEvictionWithoutABudget(t *testing.T) {
+	c, ns := startServer(t)
+	for _, selector := range []map[string]string{{"app": "b"}, {"app": "a", "tier": "x"}} {
+		if _, err := c.PolicyV1().PodDisruptionBudgets(ns).Create(t.Context(), &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "b"}, Spec: policyv1.PodDisruptionBudgetSpec{
+				MinAvailable: new(intstr.FromInt32(9)), Selector: &metav1.LabelSelector{MatchLabels: selector}},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, options := range map[string]*metav1.DeleteOptions{"own": nil, "asked": metav1.NewDeleteOptions(5)} {
+		p := newPod(t, ns, func(p *v1.Pod) { p.Name, p.Labels = name, map[string]string{"app": "a"} })
+		if err := bind(t, ns, p); err != nil {
+			t.Fatal(err)
+		}
+		p, err := c.CoreV1().Pods(ns).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Status.Phase, p.Status.Conditions = v1.PodRunning,
+			[]v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
+		if _, err := c.CoreV1().Pods(ns).UpdateStatus(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.CoreV1().Pods(ns).EvictV1(t.Context(), &policyv1.Eviction{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, DeleteOptions: options}); err != nil {
+			t.Fatalf("%s: %v, want no refusal", name, err)
+		}
+		want := int64(30)
+		if options != nil {
+			want = *options.GracePeriodSeconds
+		}
+		p, err = c.CoreV1().Pods(ns).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || p.DeletionGracePeriodSeconds == nil || *p.DeletionGracePeriodSeconds != want {
+			t.Errorf("%s: got %v, %v, want it to end within %d s", name, p.DeletionGracePeriodSeconds, err, want)
+		}
+	}
+}
+
+// row: API-46
 func TestLog(t *testing.T) {
 	c, ns := startServer(t)
 	p := newPod(t, ns,
