@@ -406,6 +406,39 @@ func TestMissingConfigMapIsTakenWhenItComes(t *testing.T) {
 	})
 }
 
+// What a container ended with is what the runtime said of it, in its state and, once it runs again,
+// in its last one.
+//
+// row: PST-29
+// row: PST-31
+func TestEndOfAContainerIsTheRuntimes(t *testing.T) {
+	for _, c := range []struct {
+		script, reason string
+		code           int32
+	}{{"sleep 2; exit 3", "Error", 3}, {"sleep 2; exit 0", "Completed", 0}, {"sleep 2; oom", "OOMKilled", 137}} {
+		runTest(t, func(r *rig) {
+			r.create(pod("again", scriptContainer("app", c.script)))
+			once := pod("once", scriptContainer("app", c.script))
+			once.Spec.RestartPolicy = v1.RestartPolicyNever
+			r.create(once)
+			r.advance(2 * time.Second)
+			again := r.phase("again", v1.PodRunning).Status.ContainerStatuses[0]
+			for what, e := range map[string]*v1.ContainerStateTerminated{
+				"the state":      r.get("once").Status.ContainerStatuses[0].State.Terminated,
+				"the last state": again.LastTerminationState.Terminated,
+			} {
+				if e == nil || e.ExitCode != c.code || e.Reason != c.reason ||
+					e.FinishedAt.Sub(e.StartedAt.Time) != 2*time.Second {
+					t.Errorf("%s: %s is %+v, want %s %d after two seconds", c.script, what, e, c.reason, c.code)
+				}
+			}
+			if again.RestartCount != 1 || again.State.Running == nil {
+				t.Errorf("%s: got %+v, want it running again", c.script, again)
+			}
+		})
+	}
+}
+
 // row: PST-05
 func TestCommandThatIsNotThere(t *testing.T) {
 	runTest(t, func(r *rig) {
@@ -592,8 +625,35 @@ func TestAppContainersHaveNoOrder(t *testing.T) {
 	}
 }
 
+// Also when the container is started again, and whatever the hook does.
+//
 // row: PST-28
 func TestRunningIsReportedAfterPostStart(t *testing.T) {
+	runTest(t, func(r *rig) {
+		r.fake.On(crifake.Match{}, crifake.Script{Sh: "sleep 10; exit 1",
+			Exec: func(*crifake.Process, []string) (int, bool) { time.Sleep(4 * time.Second); return 0, true }})
+		c := scriptContainer("app", "")
+		c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"warm"}}}}
+		r.create(pod("p", c))
+		r.advance(2 * time.Second)
+		if st := r.phase("p", v1.PodPending).Status.ContainerStatuses[0]; st.State.Waiting == nil {
+			t.Errorf("%+v while the command of the hook runs", st.State)
+		}
+		r.advance(3 * time.Second)
+		if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.State.Running == nil ||
+			st.State.Running.StartedAt.IsZero() {
+			t.Errorf("got %+v after the command of the hook, want running with its start", st.State)
+		}
+		r.advance(7 * time.Second) // it has ended, was started again, and its hook runs
+		if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.State.Running != nil ||
+			r.fake.Count("StartContainer") != 2 {
+			t.Errorf("%+v while the hook of the second start runs", st.State)
+		}
+		r.advance(3 * time.Second)
+		if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.State.Running == nil {
+			t.Errorf("got %+v after the hook of the second start, want running", st.State)
+		}
+	})
 	runTest(t, func(r *rig) {
 		c := scriptContainer("app", runs)
 		c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
@@ -650,18 +710,29 @@ func TestKubeletRestartGivesTheFullGraceAgain(t *testing.T) {
 // row: PST-08
 // row: TRM-12
 func TestTerminalPhaseIsReportedBeforeDeletion(t *testing.T) {
-	runTest(t, func(r *rig) {
-		recording := r.recordStates("default")
-		r.create(pod("p", scriptContainer("app", runs)))
-		r.delete("p", 30)
-		r.advance(5 * time.Second)
-		states := recording.states()
-		if n := len(states); n < 2 || states[n-1] != "p gone" || !strings.HasPrefix(states[n-2], "p Succeeded") &&
-			!strings.HasPrefix(states[n-2], "p Failed") {
-			t.Errorf("got states %s, want p gone at the end and its terminal phase just before",
-				strings.Join(states, "\n"))
-		}
-	})
+	init := pod("init", scriptContainer("app", runs))
+	init.Spec.InitContainers = []v1.Container{scriptContainer("first", runs)}
+	image := pod("image", scriptContainer("app", runs))
+	image.Spec.Containers[0].Image = "nowhere:1"
+	once := pod("once", scriptContainer("app", "exit 3"), scriptContainer("web", runs))
+	once.Spec.RestartPolicy = v1.RestartPolicyNever
+	for _, p := range []*v1.Pod{pod("p", scriptContainer("app", runs)), init, image, once,
+		pod("loop", scriptContainer("app", "exit 1"))} {
+		runTest(t, func(r *rig) {
+			recording := r.recordStates("default")
+			r.create(p)
+			r.advance(9 * time.Second)
+			r.delete(p.Name, 30)
+			r.advance(5 * time.Second)
+			states := recording.states()
+			if n := len(states); n < 2 || states[n-1] != p.Name+" gone" ||
+				!strings.HasPrefix(states[n-2], p.Name+" Succeeded") &&
+					!strings.HasPrefix(states[n-2], p.Name+" Failed") {
+				t.Errorf("got states %s, want %s gone at the end and its terminal phase just before",
+					strings.Join(states, "\n"), p.Name)
+			}
+		})
+	}
 }
 
 // row: PWK-19

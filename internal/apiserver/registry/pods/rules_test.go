@@ -44,6 +44,7 @@ func podOf(edit ...func(*v1.Pod)) *v1.Pod {
 // row: API-08
 // row: API-36
 // row: API-37
+// row: PST-02
 func TestPrepareCreate(t *testing.T) {
 	p := podOf(func(p *v1.Pod) {
 		p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "example.com/a"}}
@@ -51,7 +52,7 @@ func TestPrepareCreate(t *testing.T) {
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "nginx"},
 			v1.Container{Name: "e", Image: "a@sha256:" + strings.Repeat("a", 64)})
 	})
-	p.Status.PodIP = "1.2.3.4"
+	p.Status.PodIP, p.Status.Phase = "1.2.3.4", v1.PodRunning
 	PrepareCreate(p, timeAt(0))
 	if p.Status.Phase != v1.PodPending || p.Status.QOSClass != v1.PodQOSBestEffort || p.Status.PodIP != "" {
 		t.Errorf("status %+v", p.Status)
@@ -543,6 +544,7 @@ func TestDeletionGracePeriod(t *testing.T) {
 
 // row: BND-02
 // row: BND-06
+// row: PST-02
 // row: PST-16
 func TestBindPod(t *testing.T) {
 	b := &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: map[string]string{"a": "b"}},
@@ -559,6 +561,22 @@ func TestBindPod(t *testing.T) {
 	if c := p.Status.Conditions; len(c) != 1 || c[0].Type != v1.PodScheduled || c[0].Status != v1.ConditionTrue ||
 		c[0].LastTransitionTime != timeAt(3) {
 		t.Errorf("conditions %+v", p.Status.Conditions)
+	}
+	waited := podOf(func(p *v1.Pod) { // the scheduler had written why it is not placed
+		p.Status.Phase = v1.PodPending
+		p.Status.Conditions = []v1.PodCondition{{Type: "example.com/other", Status: v1.ConditionFalse},
+			{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: "Unschedulable", Message: "no room",
+				LastTransitionTime: timeAt(1)}}
+	})
+	if err := bindPod(waited, b, timeAt(3)); err != nil {
+		t.Fatal(err)
+	}
+	if c := waited.Status.Conditions; len(c) != 2 || c[0].Status != v1.ConditionFalse || c[1].Reason != "" ||
+		c[1].Message != "" || c[1].Status != v1.ConditionTrue || c[1].LastTransitionTime != timeAt(3) {
+		t.Errorf("one that was unschedulable: conditions %+v, want PodScheduled True since the binding", c)
+	}
+	if waited.Status.Phase != v1.PodPending {
+		t.Errorf("phase %s by the binding, want Pending", waited.Status.Phase)
 	}
 	elsewhere := b.DeepCopy()
 	elsewhere.Target.Name = "m"
