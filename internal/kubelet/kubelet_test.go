@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 )
@@ -219,6 +220,7 @@ func started(r *rig) string {
 
 // row: ISE-08
 // row: PWK-18
+// row: CRI-08
 func TestSandboxDies(t *testing.T) {
 	runTest(t, func(r *rig) {
 		p := pod("p", scriptContainer("app", runs))
@@ -239,6 +241,13 @@ func TestSandboxDies(t *testing.T) {
 			!strings.Contains(d, "pod default/p attempt=0 stopped") {
 			t.Errorf("got sandboxes\n%s\nwant attempt 1 ready after attempt 0", d)
 		}
+		defer func() { // and once more, at the end
+			r.killSandbox("p")
+			r.advance(30 * time.Second)
+			if d := r.fake.Dump(); !strings.Contains(d, "pod default/p attempt=2 ready") {
+				t.Errorf("got sandboxes\n%s\nwant attempt 2 ready after the second death", d)
+			}
+		}()
 		if r.events.count("Normal SandboxChanged: Pod sandbox changed, it will be killed and re-created.") != 1 {
 			t.Errorf(`got %v, want 1 times "Normal SandboxChanged: Pod sandbox changed, it will be…"`, r.events.text())
 		}
@@ -473,6 +482,137 @@ func TestCreatedButNotStarted(t *testing.T) {
 		if n := strings.Count(r.fake.Dump(), "app attempt="); st.RestartCount != 0 || n != 1 {
 			t.Errorf("restarts %d, %d containers, want 0 and 1\n%s", st.RestartCount, n, r.fake.Dump())
 		}
+	})
+}
+
+// Nothing of a Pod is started once it is being deleted, nor when the API has its end.
+//
+// row: PWK-07
+func TestNothingStartsOnceAPodEnds(t *testing.T) {
+	runTest(t, func(r *rig) {
+		for _, phase := range []v1.PodPhase{v1.PodSucceeded, v1.PodFailed} {
+			p := pod(strings.ToLower(string(phase)), scriptContainer("app", runs))
+			p.Status.Phase = phase
+			r.create(p)
+		}
+		r.advance(time.Minute)
+		if n := r.fake.Count("RunPodSandbox"); n != 0 {
+			t.Errorf("%d sandboxes of Pods that have ended", n)
+		}
+		slow := scriptContainer("slow", "trap '' TERM; while true; do sleep 1; done")
+		r.create(pod("p", slow, scriptContainer("app", "trap 'exit 1' TERM; while true; do sleep 1; done")))
+		r.phase("p", v1.PodRunning)
+		r.delete("p", 60)
+		r.advance(50 * time.Second)
+		if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses; st[0].State.Terminated == nil ||
+			st[1].State.Running == nil || r.fake.Count("StartContainer") != 2 {
+			t.Errorf("%d starts, got %+v, want app ended and not started again", r.fake.Count("StartContainer"), st)
+		}
+		r.advance(11 * time.Second)
+		r.expectPodGone("p")
+	})
+}
+
+// A stop that fails is tried again, and the Pod ends as any other.
+//
+// row: PWK-10
+func TestAStopThatFailsIsTriedAgain(t *testing.T) {
+	for _, method := range []string{"StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"} {
+		runTest(t, func(r *rig) {
+			r.create(pod("p", scriptContainer("app", runs)))
+			r.phase("p", v1.PodRunning)
+			if err := r.fake.Fault(method, "2*error(not now)->ok"); err != nil {
+				t.Fatal(err)
+			}
+			r.delete("p", 5)
+			r.advance(time.Minute)
+			if p := r.get("p"); p != nil || r.fake.Count(method) < 3 {
+				t.Errorf("%s fails twice: asked %d times, the Pod is %+v, want three times and gone", method,
+					r.fake.Count(method), p)
+			}
+		})
+	}
+}
+
+// Containers wait for their volumes: one that cannot be mounted yet keeps them from being made.
+//
+// row: PWK-12
+func TestNoContainerIsMadeBeforeItsVolume(t *testing.T) {
+	runTest(t, func(r *rig) {
+		c := scriptContainer("app", runs)
+		c.VolumeMounts = []v1.VolumeMount{{Name: "cfg", MountPath: "/cfg"}}
+		p := pod("p", c, scriptContainer("other", runs))
+		p.Spec.Volumes = []v1.Volume{{Name: "cfg", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{
+			LocalObjectReference: v1.LocalObjectReference{Name: "late"}}}}}
+		r.create(p)
+		r.advance(time.Minute)
+		if n := r.fake.Count("CreateContainer"); n != 0 || r.phase("p", v1.PodPending) == nil {
+			t.Errorf("%d containers made though a volume is not there", n)
+		}
+		if _, err := r.api.CoreV1().ConfigMaps("default").Create(context.Background(), &v1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "late"}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		r.advance(3 * time.Minute)
+		r.phase("p", v1.PodRunning)
+	})
+}
+
+// A Pod's containers are pulled for, made and started one after the other.
+//
+// row: CRI-05
+// row: PWK-15
+func TestOrderOfSeveralContainers(t *testing.T) {
+	runTest(t, func(r *rig) {
+		r.fake.SetRegistry([]crifake.Image{{Names: []string{"one:1"}, Pull: time.Second},
+			{Names: []string{"two:1"}, Pull: time.Second}})
+		p := pod("p", scriptContainer("a", runs), scriptContainer("b", runs), scriptContainer("c", runs))
+		p.Spec.Containers[0].Image, p.Spec.Containers[1].Image = "one:1", "two:1"
+		p.Spec.InitContainers = []v1.Container{scriptContainer("i", "exit 0")}
+		r.create(p)
+		r.advance(10 * time.Second)
+		r.phase("p", v1.PodRunning)
+		var got []string
+		for _, c := range r.fake.Calls() {
+			name := ""
+			switch q := c.Request.(type) {
+			case *runtimeapi.PullImageRequest:
+				name = " " + q.Image.Image
+			case *runtimeapi.CreateContainerRequest:
+				name = " " + q.Config.Metadata.Name
+			}
+			got = append(got, c.Method+name)
+		}
+		want := []string{"RunPodSandbox", "CreateContainer i", "StartContainer", "PullImage one:1", "CreateContainer a",
+			"StartContainer", "PullImage two:1", "CreateContainer b", "StartContainer", "CreateContainer c",
+			"StartContainer"}
+		if !slices.Equal(got, want) {
+			t.Errorf("calls\n%v, want\n%v", got, want)
+		}
+	})
+}
+
+// A runtime that is started again keeps its containers, and the kubelet goes on with it.
+//
+// row: CRI-19
+func TestARestartedRuntimeKeepsItsContainers(t *testing.T) {
+	runTest(t, func(r *rig) {
+		r.create(pod("p", scriptContainer("app", runs)))
+		before := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
+		r.fake.Kill()
+		r.advance(20 * time.Second)
+		if err := r.fake.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		r.advance(3 * time.Minute)
+		if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.ContainerID != before.ContainerID ||
+			st.RestartCount != 0 || !st.State.Running.StartedAt.Equal(&before.State.Running.StartedAt) ||
+			r.fake.Count("RunPodSandbox") != 1 || r.fake.Count("StartContainer") != 1 {
+			t.Errorf("%d sandboxes, %d starts, got %+v, want it as before: %+v", r.fake.Count("RunPodSandbox"),
+				r.fake.Count("StartContainer"), st, before)
+		}
+		r.create(pod("next", scriptContainer("app", runs)))
+		r.phase("next", v1.PodRunning)
 	})
 }
 

@@ -145,9 +145,40 @@ func TestNotReadyBeforeTheDelay(t *testing.T) {
 	})
 }
 
+// Each probe of each container is asked once the container runs, and none of one that is not there.
+//
+// row: PWK-24
+func TestEachContainersProbesAreAsked(t *testing.T) {
+	runTest(t, func(r *rig) {
+		a := r.serveProbes()
+		with := func(name string) v1.Container {
+			c := scriptContainer(name, runs)
+			c.LivenessProbe, c.ReadinessProbe = probeSpec(name+"-live", 2, 3), probeSpec(name+"-ready", 2, 3)
+			c.StartupProbe = probeSpec(name+"-start", 1, 3)
+			return c
+		}
+		p := pod("p", with("a"), with("b"))
+		side := with("side")
+		side.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+		p.Spec.InitContainers = []v1.Container{side}
+		r.create(p)
+		r.advance(9 * time.Second)
+		r.phase("p", v1.PodRunning)
+		asked := a.count()
+		for _, c := range []string{"a", "b", "side"} {
+			for _, kind := range []string{"-live", "-ready", "-start"} {
+				if asked[c+kind] == 0 {
+					t.Errorf("%s was not asked: %v", c+kind, asked)
+				}
+			}
+		}
+	})
+}
+
 // A hundred equal answers are written once.
 //
 // row: PRB-25
+// row: PWK-25
 func TestEqualAnswersAreWrittenOnce(t *testing.T) {
 	runTest(t, func(r *rig) {
 		a := r.serveProbes("ready")

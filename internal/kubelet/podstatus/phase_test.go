@@ -254,6 +254,8 @@ func TestMountsAndSizes(t *testing.T) {
 
 // A Pod's addresses: those of its sandbox, or of its host; a node that does not know its own yet
 // says nothing.
+//
+// row: NET-08
 func TestAddresses(t *testing.T) {
 	in := running(testPod("a"))
 	in.Node.HostIPs = []string{"192.0.2.1", "2001:db8::1"}

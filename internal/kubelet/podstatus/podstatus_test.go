@@ -1,6 +1,7 @@
 package podstatus_test
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"testing"
@@ -56,8 +57,12 @@ func condition(s v1.PodStatus, kind v1.PodConditionType) v1.PodCondition {
 // row: PST-12
 // row: PST-16
 // row: PST-26
+// row: NET-03
 func TestStatusOfARunningPod(t *testing.T) {
 	s := podstatus.Generate(running(testPod("b", "a")))
+	if got := fmt.Sprint(s.PodIPs); got != "[{10.0.0.9} {fd00::9}]" {
+		t.Errorf("podIPs %s, want the sandbox's of both families", got)
+	}
 	if s.Phase != v1.PodRunning || s.PodIP != "10.0.0.9" || len(s.PodIPs) != 2 || s.HostIP != "192.0.2.1" ||
 		s.ObservedGeneration != 2 || s.QOSClass != v1.PodQOSBestEffort {
 		t.Errorf("got %+v, want Phase PodRunning, PodIP 10.0.0.9, 2 in PodIPs, HostIP 192.0.2.1, ObservedGeneration "+

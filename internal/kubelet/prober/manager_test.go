@@ -502,6 +502,8 @@ func TestAThousandProbesAreAskedOnTime(t *testing.T) {
 
 // row: PRB-01
 // row: PRB-24
+// row: PWK-24
+// row: PWK-27
 func TestProbeWorkersFollowContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"x": "s"})
