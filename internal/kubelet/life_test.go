@@ -267,6 +267,7 @@ func (r *rig) life() {
 
 // row: PWK-30
 // row: PWK-31
+// row: CSI-10
 //
 // An unmount that hangs keeps its Pod, and only that, Terminating; it is named with its path. When
 // it comes back the rest follows.
