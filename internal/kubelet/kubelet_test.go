@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 )
@@ -219,6 +220,7 @@ func started(r *rig) string {
 
 // row: ISE-08
 // row: PWK-18
+// row: CRI-08
 func TestSandboxDies(t *testing.T) {
 	runTest(t, func(r *rig) {
 		p := pod("p", scriptContainer("app", runs))
@@ -239,6 +241,13 @@ func TestSandboxDies(t *testing.T) {
 			!strings.Contains(d, "pod default/p attempt=0 stopped") {
 			t.Errorf("got sandboxes\n%s\nwant attempt 1 ready after attempt 0", d)
 		}
+		defer func() { // and once more, at the end
+			r.killSandbox("p")
+			r.advance(30 * time.Second)
+			if d := r.fake.Dump(); !strings.Contains(d, "pod default/p attempt=2 ready") {
+				t.Errorf("got sandboxes\n%s\nwant attempt 2 ready after the second death", d)
+			}
+		}()
 		if r.events.count("Normal SandboxChanged: Pod sandbox changed, it will be killed and re-created.") != 1 {
 			t.Errorf(`got %v, want 1 times "Normal SandboxChanged: Pod sandbox changed, it will be…"`, r.events.text())
 		}
@@ -406,6 +415,39 @@ func TestMissingConfigMapIsTakenWhenItComes(t *testing.T) {
 	})
 }
 
+// What a container ended with is what the runtime said of it, in its state and, once it runs again,
+// in its last one.
+//
+// row: PST-29
+// row: PST-31
+func TestEndOfAContainerIsTheRuntimes(t *testing.T) {
+	for _, c := range []struct {
+		script, reason string
+		code           int32
+	}{{"sleep 2; exit 3", "Error", 3}, {"sleep 2; exit 0", "Completed", 0}, {"sleep 2; oom", "OOMKilled", 137}} {
+		runTest(t, func(r *rig) {
+			r.create(pod("again", scriptContainer("app", c.script)))
+			once := pod("once", scriptContainer("app", c.script))
+			once.Spec.RestartPolicy = v1.RestartPolicyNever
+			r.create(once)
+			r.advance(2 * time.Second)
+			again := r.phase("again", v1.PodRunning).Status.ContainerStatuses[0]
+			for what, e := range map[string]*v1.ContainerStateTerminated{
+				"the state":      r.get("once").Status.ContainerStatuses[0].State.Terminated,
+				"the last state": again.LastTerminationState.Terminated,
+			} {
+				if e == nil || e.ExitCode != c.code || e.Reason != c.reason ||
+					e.FinishedAt.Sub(e.StartedAt.Time) != 2*time.Second {
+					t.Errorf("%s: %s is %+v, want %s %d after two seconds", c.script, what, e, c.reason, c.code)
+				}
+			}
+			if again.RestartCount != 1 || again.State.Running == nil {
+				t.Errorf("%s: got %+v, want it running again", c.script, again)
+			}
+		})
+	}
+}
+
 // row: PST-05
 func TestCommandThatIsNotThere(t *testing.T) {
 	runTest(t, func(r *rig) {
@@ -425,6 +467,38 @@ func TestCommandThatIsNotThere(t *testing.T) {
 	})
 }
 
+// Wherever in a Pod's start the kubelet is killed, the next one goes on from there.
+//
+// row: KSL-09
+func TestKilledOnTheWayOfAStart(t *testing.T) {
+	for _, fault := range []string{"RunPodSandbox hang", "RunPodSandbox drop", "PullImage hang", "CreateContainer hang",
+		"CreateContainer drop", "StartContainer hang", "StartContainer drop"} {
+		runTest(t, func(r *rig) {
+			method, action, _ := strings.Cut(fault, " ")
+			r.fake.SetRegistry([]crifake.Image{{Names: []string{"one:1"}}})
+			if err := r.fake.Fault(method, "1*ok->1*"+action+"->ok"); err != nil { // the second time
+				t.Fatal(err)
+			}
+			r.create(pod("before", scriptContainer("app", runs)))
+			p := pod("p", scriptContainer("a", runs), scriptContainer("b", runs))
+			p.Spec.Containers[1].Image = "one:1"
+			r.create(p)
+			r.stop()
+			r.start()
+			r.advance(time.Minute)
+			for _, st := range r.phase("p", v1.PodRunning).Status.ContainerStatuses {
+				if n := strings.Count(r.fake.Dump(), st.Name+" attempt="); st.RestartCount != 0 || n != 1 {
+					t.Errorf("%s: %s: %d restarts, %d containers, want 0 and 1\n%s", fault, st.Name, st.RestartCount, n,
+						r.fake.Dump())
+				}
+			}
+			if n := strings.Count(r.fake.Dump(), "pod default/p "); n != 1 {
+				t.Errorf("%s: %d sandboxes\n%s", fault, n, r.fake.Dump())
+			}
+		})
+	}
+}
+
 // row: KSL-09
 func TestCreatedButNotStarted(t *testing.T) {
 	runTest(t, func(r *rig) {
@@ -440,6 +514,137 @@ func TestCreatedButNotStarted(t *testing.T) {
 		if n := strings.Count(r.fake.Dump(), "app attempt="); st.RestartCount != 0 || n != 1 {
 			t.Errorf("restarts %d, %d containers, want 0 and 1\n%s", st.RestartCount, n, r.fake.Dump())
 		}
+	})
+}
+
+// Nothing of a Pod is started once it is being deleted, nor when the API has its end.
+//
+// row: PWK-07
+func TestNothingStartsOnceAPodEnds(t *testing.T) {
+	runTest(t, func(r *rig) {
+		for _, phase := range []v1.PodPhase{v1.PodSucceeded, v1.PodFailed} {
+			p := pod(strings.ToLower(string(phase)), scriptContainer("app", runs))
+			p.Status.Phase = phase
+			r.create(p)
+		}
+		r.advance(time.Minute)
+		if n := r.fake.Count("RunPodSandbox"); n != 0 {
+			t.Errorf("%d sandboxes of Pods that have ended", n)
+		}
+		slow := scriptContainer("slow", "trap '' TERM; while true; do sleep 1; done")
+		r.create(pod("p", slow, scriptContainer("app", "trap 'exit 1' TERM; while true; do sleep 1; done")))
+		r.phase("p", v1.PodRunning)
+		r.delete("p", 60)
+		r.advance(50 * time.Second)
+		if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses; st[0].State.Terminated == nil ||
+			st[1].State.Running == nil || r.fake.Count("StartContainer") != 2 {
+			t.Errorf("%d starts, got %+v, want app ended and not started again", r.fake.Count("StartContainer"), st)
+		}
+		r.advance(11 * time.Second)
+		r.expectPodGone("p")
+	})
+}
+
+// A stop that fails is tried again, and the Pod ends as any other.
+//
+// row: PWK-10
+func TestAStopThatFailsIsTriedAgain(t *testing.T) {
+	for _, method := range []string{"StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"} {
+		runTest(t, func(r *rig) {
+			r.create(pod("p", scriptContainer("app", runs)))
+			r.phase("p", v1.PodRunning)
+			if err := r.fake.Fault(method, "2*error(not now)->ok"); err != nil {
+				t.Fatal(err)
+			}
+			r.delete("p", 5)
+			r.advance(time.Minute)
+			if p := r.get("p"); p != nil || r.fake.Count(method) < 3 {
+				t.Errorf("%s fails twice: asked %d times, the Pod is %+v, want three times and gone", method,
+					r.fake.Count(method), p)
+			}
+		})
+	}
+}
+
+// Containers wait for their volumes: one that cannot be mounted yet keeps them from being made.
+//
+// row: PWK-12
+func TestNoContainerIsMadeBeforeItsVolume(t *testing.T) {
+	runTest(t, func(r *rig) {
+		c := scriptContainer("app", runs)
+		c.VolumeMounts = []v1.VolumeMount{{Name: "cfg", MountPath: "/cfg"}}
+		p := pod("p", c, scriptContainer("other", runs))
+		p.Spec.Volumes = []v1.Volume{{Name: "cfg", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{
+			LocalObjectReference: v1.LocalObjectReference{Name: "late"}}}}}
+		r.create(p)
+		r.advance(time.Minute)
+		if n := r.fake.Count("CreateContainer"); n != 0 || r.phase("p", v1.PodPending) == nil {
+			t.Errorf("%d containers made though a volume is not there", n)
+		}
+		if _, err := r.api.CoreV1().ConfigMaps("default").Create(context.Background(), &v1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "late"}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		r.advance(3 * time.Minute)
+		r.phase("p", v1.PodRunning)
+	})
+}
+
+// A Pod's containers are pulled for, made and started one after the other.
+//
+// row: CRI-05
+// row: PWK-15
+func TestOrderOfSeveralContainers(t *testing.T) {
+	runTest(t, func(r *rig) {
+		r.fake.SetRegistry([]crifake.Image{{Names: []string{"one:1"}, Pull: time.Second},
+			{Names: []string{"two:1"}, Pull: time.Second}})
+		p := pod("p", scriptContainer("a", runs), scriptContainer("b", runs), scriptContainer("c", runs))
+		p.Spec.Containers[0].Image, p.Spec.Containers[1].Image = "one:1", "two:1"
+		p.Spec.InitContainers = []v1.Container{scriptContainer("i", "exit 0")}
+		r.create(p)
+		r.advance(10 * time.Second)
+		r.phase("p", v1.PodRunning)
+		var got []string
+		for _, c := range r.fake.Calls() {
+			name := ""
+			switch q := c.Request.(type) {
+			case *runtimeapi.PullImageRequest:
+				name = " " + q.Image.Image
+			case *runtimeapi.CreateContainerRequest:
+				name = " " + q.Config.Metadata.Name
+			}
+			got = append(got, c.Method+name)
+		}
+		want := []string{"RunPodSandbox", "CreateContainer i", "StartContainer", "PullImage one:1", "CreateContainer a",
+			"StartContainer", "PullImage two:1", "CreateContainer b", "StartContainer", "CreateContainer c",
+			"StartContainer"}
+		if !slices.Equal(got, want) {
+			t.Errorf("calls\n%v, want\n%v", got, want)
+		}
+	})
+}
+
+// A runtime that is started again keeps its containers, and the kubelet goes on with it.
+//
+// row: CRI-19
+func TestARestartedRuntimeKeepsItsContainers(t *testing.T) {
+	runTest(t, func(r *rig) {
+		r.create(pod("p", scriptContainer("app", runs)))
+		before := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]
+		r.fake.Kill()
+		r.advance(20 * time.Second)
+		if err := r.fake.Restart(); err != nil {
+			t.Fatal(err)
+		}
+		r.advance(3 * time.Minute)
+		if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.ContainerID != before.ContainerID ||
+			st.RestartCount != 0 || !st.State.Running.StartedAt.Equal(&before.State.Running.StartedAt) ||
+			r.fake.Count("RunPodSandbox") != 1 || r.fake.Count("StartContainer") != 1 {
+			t.Errorf("%d sandboxes, %d starts, got %+v, want it as before: %+v", r.fake.Count("RunPodSandbox"),
+				r.fake.Count("StartContainer"), st, before)
+		}
+		r.create(pod("next", scriptContainer("app", runs)))
+		r.phase("next", v1.PodRunning)
 	})
 }
 
@@ -592,8 +797,35 @@ func TestAppContainersHaveNoOrder(t *testing.T) {
 	}
 }
 
+// Also when the container is started again, and whatever the hook does.
+//
 // row: PST-28
 func TestRunningIsReportedAfterPostStart(t *testing.T) {
+	runTest(t, func(r *rig) {
+		r.fake.On(crifake.Match{}, crifake.Script{Sh: "sleep 10; exit 1",
+			Exec: func(*crifake.Process, []string) (int, bool) { time.Sleep(4 * time.Second); return 0, true }})
+		c := scriptContainer("app", "")
+		c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"warm"}}}}
+		r.create(pod("p", c))
+		r.advance(2 * time.Second)
+		if st := r.phase("p", v1.PodPending).Status.ContainerStatuses[0]; st.State.Waiting == nil {
+			t.Errorf("%+v while the command of the hook runs", st.State)
+		}
+		r.advance(3 * time.Second)
+		if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.State.Running == nil ||
+			st.State.Running.StartedAt.IsZero() {
+			t.Errorf("got %+v after the command of the hook, want running with its start", st.State)
+		}
+		r.advance(7 * time.Second) // it has ended, was started again, and its hook runs
+		if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.State.Running != nil ||
+			r.fake.Count("StartContainer") != 2 {
+			t.Errorf("%+v while the hook of the second start runs", st.State)
+		}
+		r.advance(3 * time.Second)
+		if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.State.Running == nil {
+			t.Errorf("got %+v after the hook of the second start, want running", st.State)
+		}
+	})
 	runTest(t, func(r *rig) {
 		c := scriptContainer("app", runs)
 		c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 3}}}
@@ -650,18 +882,29 @@ func TestKubeletRestartGivesTheFullGraceAgain(t *testing.T) {
 // row: PST-08
 // row: TRM-12
 func TestTerminalPhaseIsReportedBeforeDeletion(t *testing.T) {
-	runTest(t, func(r *rig) {
-		recording := r.recordStates("default")
-		r.create(pod("p", scriptContainer("app", runs)))
-		r.delete("p", 30)
-		r.advance(5 * time.Second)
-		states := recording.states()
-		if n := len(states); n < 2 || states[n-1] != "p gone" || !strings.HasPrefix(states[n-2], "p Succeeded") &&
-			!strings.HasPrefix(states[n-2], "p Failed") {
-			t.Errorf("got states %s, want p gone at the end and its terminal phase just before",
-				strings.Join(states, "\n"))
-		}
-	})
+	init := pod("init", scriptContainer("app", runs))
+	init.Spec.InitContainers = []v1.Container{scriptContainer("first", runs)}
+	image := pod("image", scriptContainer("app", runs))
+	image.Spec.Containers[0].Image = "nowhere:1"
+	once := pod("once", scriptContainer("app", "exit 3"), scriptContainer("web", runs))
+	once.Spec.RestartPolicy = v1.RestartPolicyNever
+	for _, p := range []*v1.Pod{pod("p", scriptContainer("app", runs)), init, image, once,
+		pod("loop", scriptContainer("app", "exit 1"))} {
+		runTest(t, func(r *rig) {
+			recording := r.recordStates("default")
+			r.create(p)
+			r.advance(9 * time.Second)
+			r.delete(p.Name, 30)
+			r.advance(5 * time.Second)
+			states := recording.states()
+			if n := len(states); n < 2 || states[n-1] != p.Name+" gone" ||
+				!strings.HasPrefix(states[n-2], p.Name+" Succeeded") &&
+					!strings.HasPrefix(states[n-2], p.Name+" Failed") {
+				t.Errorf("got states %s, want %s gone at the end and its terminal phase just before",
+					strings.Join(states, "\n"), p.Name)
+			}
+		})
+	}
 }
 
 // row: PWK-19

@@ -266,6 +266,8 @@ func (r *rig) life() {
 }
 
 // row: PWK-30
+// row: PWK-31
+// row: CSI-10
 //
 // An unmount that hangs keeps its Pod, and only that, Terminating; it is named with its path. When
 // it comes back the rest follows.
@@ -322,7 +324,7 @@ func TestDirectoriesAndPullSecretsComeFirst(t *testing.T) {
 		c := scriptContainer("app", runs)
 		c.Image, c.ImagePullPolicy = "registry.example/app:1", v1.PullAlways
 		p := pod("web", c)
-		p.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "pull"}}
+		p.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "missing"}, {Name: "pull"}}
 		if err := r.fake.FaultPod("web", "RunPodSandbox", "hang"); err != nil {
 			t.Fatal(err)
 		}

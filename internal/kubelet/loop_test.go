@@ -2,6 +2,7 @@ package kubelet_test
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clienttesting "k8s.io/client-go/testing"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet"
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
@@ -144,6 +146,40 @@ func TestEachChannelReachesItsPod(t *testing.T) {
 		if _, err := os.Stat(orphan); err == nil {
 			t.Error("the directory of a Pod that nobody has is still there")
 		}
+	})
+}
+
+// A Pod that only the runtime has is ended with all that it has there.
+//
+// row: KSL-24
+func TestPodsThatOnlyTheRuntimeHasEnd(t *testing.T) {
+	runTest(t, func(r *rig) {
+		r.create(pod("web", scriptContainer("app", runs)))
+		labels := map[string]string{"io.kubernetes.pod.name": "lost", "io.kubernetes.pod.namespace": "default",
+			"io.kubernetes.pod.uid": "uid-lost"}
+		box := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "lost", Namespace: "default",
+			Uid: "uid-lost"}, Labels: labels, LogDirectory: t.TempDir(), Linux: &runtimeapi.LinuxPodSandboxConfig{}}
+		id, err := r.cri.Runtime().RunPodSandbox(context.Background(), box, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		own := maps.Clone(labels)
+		own["io.kubernetes.container.name"] = "app"
+		c, err := r.cri.Runtime().CreateContainer(context.Background(), id, &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: "busybox:1"},
+			Command: []string{"sh", "-c", runs}, Labels: own, LogPath: "app.log",
+			Linux: &runtimeapi.LinuxContainerConfig{}}, box)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.cri.Runtime().StartContainer(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+		r.advance(4 * time.Second)
+		if strings.Contains(r.fake.Dump(), "lost") {
+			t.Errorf("the runtime still has a Pod that nobody has\n%s", r.fake.Dump())
+		}
+		r.phase("web", v1.PodRunning)
 	})
 }
 

@@ -18,17 +18,26 @@ import (
 // row: CRI-12
 // row: QOS-08
 func TestParentCgroupInTheRequest(t *testing.T) {
-	for driver, want := range map[kubeletresource.Driver]string{
-		kubeletresource.Cgroupfs: "/kubepods/burstable/podUID",
-		kubeletresource.Systemd:  "kubepods-burstable-podUID.slice",
+	for _, c := range []struct {
+		driver           kubeletresource.Driver
+		want             string
+		requests, limits v1.ResourceList
+	}{
+		{kubeletresource.Cgroupfs, "/kubepods/burstable/podUID", amounts("100m", "32Mi"), nil},
+		{kubeletresource.Systemd, "kubepods-burstable-podUID.slice", amounts("100m", "32Mi"), nil},
+		{kubeletresource.Cgroupfs, "/kubepods/besteffort/podUID", nil, nil},
+		{kubeletresource.Systemd, "kubepods-besteffort-podUID.slice", nil, nil},
+		{kubeletresource.Cgroupfs, "/kubepods/podUID", amounts("100m", "32Mi"), amounts("100m", "32Mi")},
+		{kubeletresource.Systemd, "kubepods-podUID.slice", amounts("100m", "32Mi"), amounts("100m", "32Mi")},
 	} {
+		driver, want := c.driver, c.want
 		t.Run(string(driver), func(t *testing.T) {
 			runTest(t, func(r *rig) {
 				r.stop()
 				o := kubeletresource.Options{Driver: driver, CFSQuota: true}
 				r.with = func(k *kubelet.Options) { k.Resources = o }
 				r.start()
-				r.create(pod("web", asking(scriptContainer("app", runs), amounts("100m", "32Mi"), nil)))
+				r.create(pod("web", asking(scriptContainer("app", runs), c.requests, c.limits)))
 				r.advance(time.Second)
 				p := r.phase("web", v1.PodRunning)
 				uid := string(p.UID)

@@ -89,6 +89,7 @@ func TestAPIServerUnreachableForTenMinutes(t *testing.T) {
 		limited.Resources.Requests = limited.Resources.Limits
 		r.create(pod("killed", limited))
 		r.create(pod("evicted", scriptContainer("app", runs)))
+		r.create(pod("leaving", scriptContainer("app", runs)))
 		r.advance(10 * time.Second)
 		for _, name := range []string{"web", "killed", "evicted"} {
 			if p := r.phase(name, v1.PodRunning); readyIs(p) != v1.ConditionTrue {
@@ -109,6 +110,15 @@ func TestAPIServerUnreachableForTenMinutes(t *testing.T) {
 		// Deleted and evicted in the API while the node is cut off.
 		pods := v1.SchemeGroupVersion.WithResource("pods")
 		if err := r.api.Tracker().Delete(pods, "default", "evicted"); err != nil {
+			t.Fatal(err)
+		}
+		o, err := r.api.Tracker().Get(pods, "default", "leaving")
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaving := o.(*v1.Pod).DeepCopy()
+		leaving.DeletionTimestamp, leaving.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(5))
+		if err := r.api.Tracker().Update(pods, leaving, "default"); err != nil {
 			t.Fatal(err)
 		}
 		asked = a.count()
@@ -145,11 +155,11 @@ func TestAPIServerUnreachableForTenMinutes(t *testing.T) {
 			}
 		}
 		for _, p := range r.k.Pods() {
-			if p.Name == "evicted" {
+			if p.Name == "evicted" || p.Name == "leaving" {
 				t.Errorf("deleted during the cut, and still here: %+v", p.Status)
 			}
 		}
-		if strings.Contains(r.fake.Dump(), "evicted") {
+		if strings.Contains(r.fake.Dump(), "evicted") || strings.Contains(r.fake.Dump(), "leaving") {
 			t.Errorf("the runtime still has it\n%s", r.fake.Dump())
 		}
 	})

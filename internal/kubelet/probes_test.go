@@ -1,15 +1,23 @@
 package kubelet_test
 
 import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
 	"maps"
+	"net"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/internal/cri/crifake"
+	"github.com/gantry-project/gantry/internal/kubelet"
 )
 
 // probeServer are what exec probes answer: those whose command is named here fail.
@@ -65,6 +73,37 @@ func readyIs(p *v1.Pod) v1.ConditionStatus {
 	return ""
 }
 
+// Each kind that is not defined counts as a success, whatever the others say.
+//
+// row: PRB-17
+func TestEachKindThatIsNotDefinedIsASuccess(t *testing.T) {
+	for name, c := range map[string]struct {
+		set            func(*v1.Container)
+		bad            string
+		started, ready bool
+	}{
+		"liveness alone":                {func(c *v1.Container) { c.LivenessProbe = probeSpec("x", 100, 3) }, "", true, true},
+		"liveness alone, which fails":   {func(c *v1.Container) { c.LivenessProbe = probeSpec("x", 1, 30) }, "x", true, true},
+		"readiness alone":               {func(c *v1.Container) { c.ReadinessProbe = probeSpec("x", 1, 3) }, "", true, true},
+		"readiness alone, which fails":  {func(c *v1.Container) { c.ReadinessProbe = probeSpec("x", 1, 3) }, "x", true, false},
+		"startup alone":                 {func(c *v1.Container) { c.StartupProbe = probeSpec("x", 1, 3) }, "", true, true},
+		"startup alone, not yet":        {func(c *v1.Container) { c.StartupProbe = probeSpec("x", 1, 30) }, "x", false, false},
+		"startup alone, not yet at all": {func(c *v1.Container) { c.StartupProbe = probeSpec("x", 100, 3) }, "", false, false},
+	} {
+		runTest(t, func(r *rig) {
+			r.serveProbes(c.bad)
+			app := scriptContainer("app", runs)
+			c.set(&app)
+			r.create(pod("p", app))
+			r.advance(3 * time.Second)
+			if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.Ready != c.ready || st.Started == nil ||
+				*st.Started != c.started {
+				t.Errorf("%s: got %+v, want started %t and ready %t", name, st, c.started, c.ready)
+			}
+		})
+	}
+}
+
 // row: PRB-17
 func TestContainerWithoutProbesIsReadyAsSoonAsItRuns(t *testing.T) {
 	runTest(t, func(r *rig) {
@@ -77,8 +116,135 @@ func TestContainerWithoutProbesIsReadyAsSoonAsItRuns(t *testing.T) {
 	})
 }
 
+// Before its delay is over a container is not ready, however good its answer will be.
+//
+// row: PRB-16
+// row: PRB-23
+func TestNotReadyBeforeTheDelay(t *testing.T) {
+	runTest(t, func(r *rig) {
+		a := r.serveProbes()
+		late, plain := scriptContainer("late", runs), scriptContainer("plain", runs)
+		late.ReadinessProbe, plain.ReadinessProbe = probeSpec("late", 5, 3), probeSpec("plain", 5, 3)
+		late.ReadinessProbe.InitialDelaySeconds = 20
+		r.create(pod("p", late, plain))
+		ready := func() string {
+			p := r.phase("p", v1.PodRunning)
+			st := p.Status.ContainerStatuses
+			return fmt.Sprintf("%t %t %s %d", st[0].Ready, st[1].Ready, readyIs(p), a.count()["late"])
+		}
+		for range 2 {
+			r.advance(9 * time.Second)
+			if got, want := ready(), "false true False 0"; got != want {
+				t.Errorf("before the delay: got %s, want %s", got, want)
+			}
+		}
+		r.advance(2 * time.Second)
+		if got, want := ready(), "true true True 1"; got != want {
+			t.Errorf("after it: got %s, want %s", got, want)
+		}
+	})
+}
+
+// Each probe of each container is asked once the container runs, and none of one that is not there.
+//
+// row: PWK-24
+func TestEachContainersProbesAreAsked(t *testing.T) {
+	runTest(t, func(r *rig) {
+		a := r.serveProbes()
+		with := func(name string) v1.Container {
+			c := scriptContainer(name, runs)
+			c.LivenessProbe, c.ReadinessProbe = probeSpec(name+"-live", 2, 3), probeSpec(name+"-ready", 2, 3)
+			c.StartupProbe = probeSpec(name+"-start", 1, 3)
+			return c
+		}
+		p := pod("p", with("a"), with("b"))
+		side := with("side")
+		side.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+		p.Spec.InitContainers = []v1.Container{side}
+		r.create(p)
+		r.advance(9 * time.Second)
+		r.phase("p", v1.PodRunning)
+		asked := a.count()
+		for _, c := range []string{"a", "b", "side"} {
+			for _, kind := range []string{"-live", "-ready", "-start"} {
+				if asked[c+kind] == 0 {
+					t.Errorf("%s was not asked: %v", c+kind, asked)
+				}
+			}
+		}
+	})
+}
+
+// A hundred equal answers are written once.
+//
+// row: PRB-25
+// row: PWK-25
+func TestEqualAnswersAreWrittenOnce(t *testing.T) {
+	runTest(t, func(r *rig) {
+		a := r.serveProbes("ready")
+		c := scriptContainer("app", runs)
+		c.ReadinessProbe, c.LivenessProbe = probeSpec("ready", 1, 1), probeSpec("live", 1, 3)
+		c.StartupProbe = probeSpec("start", 1, 3)
+		r.create(pod("p", c))
+		r.advance(5 * time.Second)
+		for _, bad := range []string{"", "ready"} {
+			before, asked := r.writes(), a.count()["ready"]
+			a.fail(bad)
+			r.advance(100 * time.Second)
+			if n := r.writes() - before; n != 1 || a.count()["ready"]-asked < 95 {
+				t.Errorf("%d writes of the status for %d answers when %q fails, want one", n, a.count()["ready"]-asked, bad)
+			}
+		}
+	})
+}
+
+// A httpGet probe goes to the Pod's own address and says who asks.
+//
+// row: PRB-04
+// row: PRB-07
+func TestWhatAnHTTPProbeSends(t *testing.T) {
+	runTest(t, func(r *rig) {
+		var mu sync.Mutex
+		var dialed, agent, host string
+		r.stop()
+		r.with = func(o *kubelet.Options) {
+			o.Dependencies.Dial = func(_ context.Context, _, address string) (net.Conn, error) {
+				near, far := net.Pipe()
+				go func() {
+					defer far.Close()
+					req, err := http.ReadRequest(bufio.NewReader(far))
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					dialed, agent, host = address, req.UserAgent(), req.Host
+					mu.Unlock()
+					_, _ = io.WriteString(far, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+				}()
+				return near, nil
+			}
+		}
+		r.start()
+		c := scriptContainer("app", runs)
+		c.ReadinessProbe = &v1.Probe{PeriodSeconds: 1, TimeoutSeconds: 1, ProbeHandler: v1.ProbeHandler{
+			HTTPGet: &v1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(8080), Scheme: v1.URISchemeHTTP}}}
+		r.create(pod("p", c))
+		r.advance(2 * time.Second)
+		p := r.phase("p", v1.PodRunning)
+		mu.Lock()
+		defer mu.Unlock()
+		if want := p.Status.PodIP + ":8080"; dialed != want || host != want || readyIs(p) != v1.ConditionTrue {
+			t.Errorf("dialed %q, Host %q, Ready %s, want %s and True", dialed, host, readyIs(p), want)
+		}
+		if agent != "kube-probe/1.37" {
+			t.Errorf("User-Agent %q, want kube-probe/1.37", agent)
+		}
+	})
+}
+
 // row: PRB-15
 // row: PRB-16
+// row: PRB-31
 func TestFailedReadinessOnlyEndsTheTraffic(t *testing.T) {
 	runTest(t, func(r *rig) {
 		a := r.serveProbes("ready")
@@ -97,6 +263,10 @@ func TestFailedReadinessOnlyEndsTheTraffic(t *testing.T) {
 		r.advance(11 * time.Second)
 		if p := r.phase("p", v1.PodRunning); readyIs(p) != v1.ConditionTrue {
 			t.Error("out of traffic after two failures of three")
+		}
+		r.advance(5 * time.Second)
+		if p := r.phase("p", v1.PodRunning); readyIs(p) != v1.ConditionFalse {
+			t.Error("in traffic though the third question in a row has just failed")
 		}
 		r.advance(time.Minute)
 		p := r.phase("p", v1.PodRunning)

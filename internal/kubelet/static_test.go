@@ -405,6 +405,18 @@ func TestStaticPodIgnoresAPodOfItsName(t *testing.T) {
 	if now := r.container("a-n1"); now != id {
 		t.Errorf("%s became %s", id, now)
 	}
+	starts := r.fake.Count("StartContainer") // what is said of the other is nothing to the one that runs
+	changed := other.DeepCopy()
+	changed.DeletionTimestamp, changed.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(1))
+	if err := r.api.Tracker().Update(v1.SchemeGroupVersion.WithResource("pods"), changed, "default"); err != nil {
+		t.Fatal(err)
+	}
+	put(t, dir, "later.yaml", manifest("later", ""))
+	r.running("later-n1")
+	if now := r.container("a-n1"); now != id || r.fake.Count("StartContainer") != starts+1 ||
+		strings.Contains(r.fake.Dump(), "other") {
+		t.Errorf("%s became %s after %d more starts:\n%s", id, now, r.fake.Count("StartContainer")-starts, r.fake.Dump())
+	}
 }
 
 // An API server that refuses the mirror of a static Pod, as an admission webhook has it do, leaves

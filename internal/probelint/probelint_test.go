@@ -86,6 +86,10 @@ func TestExecProbeCosts(t *testing.T) {
 			fix: "httpGet"},
 		{name: "every ten seconds", text: pod("livenessProbe:\n  exec: {command: [pgrep, myapp]}"), rule: "exec-cost",
 			severity: probelint.Info, says: "10 processes a second"},
+		{name: "readiness", text: pod("readinessProbe:\n  exec: {command: [x]}\n  periodSeconds: 1"), rule: "exec-cost",
+			severity: probelint.Warning, says: "100 such Pods on a node are 100 processes a second"},
+		{name: "grpc costs nothing", text: pod("livenessProbe:\n  grpc: {port: 8080}\n  periodSeconds: 1")},
+		{name: "http costs nothing", text: pod("livenessProbe:\n  httpGet: {port: http}\n  periodSeconds: 2")},
 		{name: "tcp costs nothing", text: pod("livenessProbe:\n  tcpSocket: {port: http}\n  periodSeconds: 2")},
 		{name: "with replicas",
 			text: "kind: Deployment\nmetadata: {name: d}\nspec:\n  replicas: 40\n  template:\n    spec:\n      " +
@@ -112,6 +116,18 @@ func TestSharedEndpoint(t *testing.T) {
 		{name: "same port",
 			text: pod("livenessProbe: {tcpSocket: {port: 8080}, failureThreshold: 4}\nreadinessProbe: {tcpSocket: " +
 				"{port: http}}"), rule: "shared-endpoint", severity: probelint.Warning},
+		{name: "other port",
+			text: pod("livenessProbe: {httpGet: {path: /health, port: 8081}, failureThreshold: 4}\nreadinessProbe: " +
+				"{httpGet: {path: /health, port: http}}")},
+		{name: "other scheme",
+			text: pod("livenessProbe: {httpGet: {port: http, scheme: HTTPS}, failureThreshold: 4}\nreadinessProbe: " +
+				"{httpGet: {port: http}}")},
+		{name: "same service",
+			text: pod("livenessProbe: {grpc: {port: 8080}, failureThreshold: 4}\nreadinessProbe: {grpc: {port: 8080}}"),
+			rule: "shared-endpoint", severity: probelint.Warning},
+		{name: "path left out",
+			text: pod("livenessProbe: {httpGet: {port: http}, failureThreshold: 4}\nreadinessProbe: {httpGet: {path: /, " +
+				"port: http, scheme: HTTP}}"), rule: "shared-endpoint", severity: probelint.Warning},
 		{name: "other service",
 			text: pod("livenessProbe: {grpc: {port: 8080, service: live}, failureThreshold: 4}\nreadinessProbe: " +
 				"{grpc: {port: 8080}}")},
@@ -128,6 +144,13 @@ func TestSlowStart(t *testing.T) {
 			rule: "needs-startup-probe", severity: probelint.Error,
 			says: "initialDelaySeconds 5 + failureThreshold 3 × periodSeconds 10 = 35 s",
 			fix:  "periodSeconds 10 and failureThreshold 12 (120 s)"},
+		{name: "just what liveness gives", text: pod(live), measured: probelint.Measured{Start: 35 * time.Second},
+			rule: "needs-startup-probe", severity: probelint.Warning},
+		{name: "over what another liveness gives",
+			text: pod("livenessProbe: {httpGet: {port: http}, initialDelaySeconds: 10, periodSeconds: 4, " +
+				"failureThreshold: 6}"), measured: probelint.Measured{Start: 35 * time.Second},
+			rule: "needs-startup-probe", severity: probelint.Error,
+			says: "initialDelaySeconds 10 + failureThreshold 6 × periodSeconds 4 = 34 s"},
 		{name: "over five seconds", text: pod(live), measured: probelint.Measured{Start: 6 * time.Second},
 			rule: "needs-startup-probe", severity: probelint.Warning, says: "over 5 s"},
 		{name: "fast", text: pod(live), measured: probelint.Measured{Start: 5 * time.Second}},
@@ -159,6 +182,13 @@ func TestTimeoutNearP99(t *testing.T) {
 			rule: "timeout-near-p99", severity: probelint.Warning, says: "800 ms", fix: "timeoutSeconds to 2"},
 		{name: "over it", text: live, measured: probelint.Measured{P99: 2500 * time.Millisecond},
 			rule: "timeout-near-p99", severity: probelint.Error, fix: "timeoutSeconds to 5"},
+		{name: "just under twice", text: live, measured: probelint.Measured{P99: 501 * time.Millisecond},
+			rule: "timeout-near-p99", severity: probelint.Warning},
+		{name: "its own timeout is far", text: pod("livenessProbe: {httpGet: {port: http}, timeoutSeconds: 2}"),
+			measured: probelint.Measured{P99: 800 * time.Millisecond}},
+		{name: "its own timeout is near", text: pod("livenessProbe: {httpGet: {port: http}, timeoutSeconds: 2}"),
+			measured: probelint.Measured{P99: 1600 * time.Millisecond}, rule: "timeout-near-p99",
+			severity: probelint.Warning, fix: "timeoutSeconds to 4"},
 		{name: "far", text: live, measured: probelint.Measured{P99: 500 * time.Millisecond}},
 		{name: "readiness restarts nothing", text: pod("readinessProbe: {httpGet: {port: http}}"),
 			measured: probelint.Measured{P99: 800 * time.Millisecond}, rule: "timeout-near-p99",

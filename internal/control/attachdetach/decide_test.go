@@ -9,6 +9,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 const (
@@ -200,6 +206,67 @@ func TestDecide(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is decided is written: the attachment with its driver, node and volume, the node's list, and
+// all of it away again.
+//
+// row: CSI-15, CSI-09
+func TestWhatIsDecidedIsWritten(t *testing.T) {
+	client := fake.NewClientset(node("n1"))
+	shared := informers.NewSharedInformerFactory(client, 0)
+	c := New(controllerruntime.ControllerContext{Informers: shared, Client: client})
+	if c == nil {
+		t.Fatal("got no controller")
+	}
+	k, core := counted.from.Load(), shared.Core().V1()
+	pods, attachments := core.Pods().Informer(), shared.Storage().V1().VolumeAttachments().Informer()
+	pod := user("ns", "p", "n1")
+	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{
+		PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"},
+		Spec: v1.PersistentVolumeClaimSpec{VolumeName: "pv"}}
+	for to, o := range map[cache.SharedIndexInformer]runtime.Object{pods: pod, core.Nodes().Informer(): node("n1"),
+		core.PersistentVolumeClaims().Informer(): claim, core.PersistentVolumes().Informer(): disk()} {
+		if err := to.GetIndexer().Add(o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sync := func(step string, wantAttachments int, wantOnNode string) *storagev1.VolumeAttachment {
+		t.Helper()
+		if _, err := k.syncHandler(t.Context(), "pv"); err != nil {
+			t.Fatal(err)
+		}
+		list, err := client.StorageV1().VolumeAttachments().List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) != wantAttachments {
+			t.Fatalf("%s: got %d attachments (%v), want %d", step, len(list.Items), err, wantAttachments)
+		}
+		n, err := client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
+		if got := fmt.Sprint(n.Status.VolumesAttached); err != nil || got != wantOnNode {
+			t.Errorf("%s: the node has %s attached (%v), want %s", step, got, err, wantOnNode)
+		}
+		if len(list.Items) == 0 {
+			return nil
+		}
+		return &list.Items[0]
+	}
+	a := sync("a Pod came", 1, "[]")
+	if a.Spec.Attacher != "disk.example.com" || a.Spec.NodeName != "n1" || a.Spec.Source.PersistentVolumeName == nil ||
+		*a.Spec.Source.PersistentVolumeName != "pv" || a.Name != attachmentOf("n1").Name || a.Status.Attached {
+		t.Errorf("attached with %+v, want the volume, its driver and the Pod's node", a)
+	}
+	a.Status.Attached = true
+	if err := attachments.GetIndexer().Add(a); err != nil {
+		t.Fatal(err)
+	}
+	sync("it is attached", 1, fmt.Sprintf("[{%s }]", diskName))
+	if err := pods.GetIndexer().Delete(pod); err != nil {
+		t.Fatal(err)
+	}
+	if err := core.Nodes().Informer().GetIndexer().Update(node("n1", attachedTo)); err != nil {
+		t.Fatal(err)
+	}
+	sync("the Pod is gone", 0, "[]")
 }
 
 func TestHoldersInOtherNamespacesAreOnlyCounted(t *testing.T) {

@@ -158,6 +158,30 @@ func TestRuntimeWithoutEventsIsListedEachSecond(t *testing.T) {
 		if r.notifications("u1") != 1 {
 			t.Errorf("%d rings of a Pod that did not change", r.notifications("u1"))
 		}
+		time.Sleep(2 * time.Second) // its container has ended
+		synctest.Wait()
+		if r.notifications("u1") < 2 {
+			t.Errorf("%d rings after its container has ended, want another", r.notifications("u1"))
+		}
+		if o, err := r.w.GetPodStatus(t.Context(), "u1"); err != nil || o.Latest("c").State != podplan.Exited {
+			t.Fatalf("got %+v %v, want the container exited", o, err)
+		}
+		sandbox, _ := r.pod(t, "u2", "sleep 500")
+		time.Sleep(1100 * time.Millisecond)
+		synctest.Wait()
+		if _, err := r.w.GetPodStatus(t.Context(), "u2"); err != nil {
+			t.Fatal(err)
+		}
+		before, other := r.notifications("u2"), r.notifications("u1")
+		if err := r.cri.Runtime().StopPodSandbox(t.Context(), sandbox); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		synctest.Wait()
+		if r.notifications("u2") <= before || r.notifications("u1") != other {
+			t.Errorf("%d rings of a Pod whose sandbox has ended, after %d, and %d of another, after %d", r.notifications("u2"),
+				before, r.notifications("u1"), other)
+		}
 	})
 }
 

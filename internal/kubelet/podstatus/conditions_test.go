@@ -42,7 +42,26 @@ func TestContainersThatAreNotReady(t *testing.T) {
 			}
 		}
 	}
+	is := func(state podplan.State, code int32) func(*podplan.Container) {
+		return func(c *podplan.Container) { c.State, c.Exit.Code, c.Finished = state, code, now }
+	}
+	for name, change := range map[string]func(*podplan.Container){ // its probe's last answer was good
+		"has ended well": is(podplan.Exited, 0), "has failed": is(podplan.Exited, 1),
+		"is made": is(podplan.Created, 0), "is lost": is(podplan.Unknown, 0),
+		"is not there": func(c *podplan.Container) { c.Name = "other" },
+	} {
+		in := running(testPod("a", "b"))
+		change(&in.Observed.Containers[1])
+		for _, kind := range []v1.PodConditionType{v1.ContainersReady, v1.PodReady} {
+			if c := condition(podstatus.Generate(in), kind); c.Status != v1.ConditionFalse ||
+				c.Message != "containers with unready status: [b]" {
+				t.Errorf("one of two %s: got %s %s %q, want False that names b", name, kind, c.Status, c.Message)
+			}
+		}
+	}
 	in := running(testPod("a", "b"))
+	in.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{{
+		EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}}} // it counts for nothing
 	s := podstatus.Generate(in)
 	if c := condition(s, v1.ContainersReady); c.Status != v1.ConditionTrue || c.Reason != "" || c.Message != "" {
 		t.Errorf("all ready: got %+v, want True without reason and message", c)
@@ -206,6 +225,10 @@ func TestPendingUntilAllContainersAreStarted(t *testing.T) {
 		{"one runs, the other's image is pulled", in.Observed.Sandboxes, in.Observed.Containers[:1], true,
 			v1.PodPending},
 		{"both run", in.Observed.Sandboxes, in.Observed.Containers, false, v1.PodRunning},
+		{"both have ended and will be restarted", in.Observed.Sandboxes,
+			[]podplan.Container{{ID: "1", Name: "a", Sandbox: "s", Started: now, Finished: now, State: podplan.Exited},
+				{ID: "2", Name: "b", Sandbox: "s", Started: now, Finished: now, State: podplan.Exited}}, true,
+			v1.PodRunning},
 		{"one runs, the other has ended and will be restarted", in.Observed.Sandboxes,
 			[]podplan.Container{in.Observed.Containers[0], {ID: b.ID, Name: b.Name, Sandbox: b.Sandbox, Started: now,
 				Finished: now, State: podplan.Exited, Exit: podplan.Exit{Code: 1}}}, true, v1.PodRunning},
@@ -230,6 +253,7 @@ func TestPendingUntilAllContainersAreStarted(t *testing.T) {
 // row: PST-27
 // row: PST-28
 // row: PST-29
+// row: PST-30
 func TestContainerStates(t *testing.T) {
 	in := running(testPod("creating", "runs", "ended", "backs-off"))
 	in.Observed.Containers[2].State, in.Observed.Containers[2].Exit.Code = podplan.Exited, 3
@@ -272,6 +296,25 @@ func TestContainerStates(t *testing.T) {
 	in.Pod.Spec.InitContainers = []v1.Container{{Name: "first"}}
 	if got, want := states(in), "app waiting PodInitializing"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+	in.Pod.Spec.InitContainers = []v1.Container{{Name: "zeta"}, {Name: "alpha"},
+		{Name: "mid", RestartPolicy: new(v1.ContainerRestartPolicyAlways)}}
+	in.Observed.Containers = []podplan.Container{{ID: "z", Name: "zeta", Sandbox: "s", State: podplan.Exited, Started: now,
+		Finished: now, Exit: podplan.Exit{Reason: "Completed"}}}
+	in.Waiting = map[string]podstatus.WaitingReason{"alpha": {Reason: "ErrImagePull"}}
+	inits := ""
+	for _, st := range podstatus.Generate(in).InitContainerStatuses {
+		inits += st.Name
+		if ended := st.State.Terminated; ended != nil {
+			inits += " " + ended.Reason
+		}
+		if waits := st.State.Waiting; waits != nil {
+			inits += " " + waits.Reason
+		}
+		inits += ", "
+	}
+	if want := "zeta Completed, alpha ErrImagePull, mid PodInitializing, "; inits != want {
+		t.Errorf("init containers: got %s, want %s", inits, want)
 	}
 	in = running(testPod("creating", "runs")) // over, and nobody has seen either of them end
 	in.Observed.Containers, in.Facts.ContainersStopped = in.Observed.Containers[1:], now

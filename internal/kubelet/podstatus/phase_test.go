@@ -43,8 +43,14 @@ func withInit(policy v1.RestartPolicy, words ...string) podstatus.In {
 }
 
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-phase
+//
+// row: PST-02
+// row: PST-03
+// row: PST-04
+// row: PST-05
+// row: PST-20
 func TestPhases(t *testing.T) {
-	never, always := v1.RestartPolicyNever, v1.RestartPolicyAlways
+	never, always, onFailure := v1.RestartPolicyNever, v1.RestartPolicyAlways, v1.RestartPolicyOnFailure
 	stopped := func(in *podstatus.In) { in.Facts.ContainersStopped = now }
 	bare := func(in *podstatus.In) { in.Observed.Sandboxes = nil }
 	was := func(p v1.PodPhase) func(*podstatus.In) {
@@ -64,6 +70,17 @@ func TestPhases(t *testing.T) {
 		{"one runs, one has ended well", withInit(never, "i=0", "a=run", "b=0"), nil, v1.PodRunning},
 		{"all have ended well", withInit(never, "i=0", "a=0", "b=0"), nil, v1.PodSucceeded},
 		{"one has failed", withInit(never, "i=0", "a=0", "b=1"), nil, v1.PodFailed},
+		{"the first has failed", withInit(never, "i=0", "a=1", "b=0"), nil, v1.PodFailed},
+		{"one was killed", withInit(never, "i=0", "a=137", "b=0"), nil, v1.PodFailed},
+		{"one has failed, the other runs", withInit(never, "i=0", "a=1", "b=run"), nil, v1.PodRunning},
+		{"one has ended well, the other is made", withInit(never, "i=0", "a=0", "b=made"), nil, v1.PodPending},
+		{"one ended well, the other fails and is started again", withInit(onFailure, "i=0", "a=0", "b=1"), nil,
+			v1.PodRunning},
+		{"all have ended well, and OnFailure", withInit(onFailure, "i=0", "a=0", "b=0"), nil, v1.PodSucceeded},
+		{"all have ended well, and Always", withInit(always, "i=0", "a=0", "b=0"), nil, v1.PodRunning},
+		{"the init container fails and OnFailure", withInit(onFailure, "i=1"), nil, v1.PodPending},
+		{"the init container has ended, nothing more", withInit(never, "i=0"), nil, v1.PodPending},
+		{"one runs, the other is made", withInit(always, "i=0", "a=run", "b=made"), nil, v1.PodPending},
 		{"they are started again", withInit(always, "i=0", "a=0", "b=1"), nil, v1.PodRunning},
 		{"it has failed", withInit(always, "i=0", "a=run", "b=run"), []func(*podstatus.In){was(v1.PodFailed)},
 			v1.PodFailed},
@@ -89,6 +106,15 @@ func TestPhases(t *testing.T) {
 		{"stopped, all ended well", withInit(always, "i=0", "a=0", "b=0"), []func(*podstatus.In){stopped},
 			v1.PodSucceeded},
 		{"stopped, one failed", withInit(always, "i=0", "a=0", "b=1"), []func(*podstatus.In){stopped}, v1.PodFailed},
+		{"stopped, the first failed", withInit(always, "i=0", "a=1", "b=0"), []func(*podstatus.In){stopped},
+			v1.PodFailed},
+		{"stopped by the system, one did not end by itself", withInit(always, "i=0", "a=0", "b=137"),
+			[]func(*podstatus.In){stopped}, v1.PodFailed},
+		{"stopped, one was never seen", withInit(always, "i=0", "a=0"), []func(*podstatus.In){stopped}, v1.PodFailed},
+		{"past its deadline, all ended well", withInit(always, "i=0", "a=0", "b=0"),
+			[]func(*podstatus.In){stopped, func(in *podstatus.In) {
+				in.End = &podplan.Termination{Reason: podplan.DeadlineReason}
+			}}, v1.PodFailed},
 	} {
 		for _, f := range c.change {
 			f(&c.in)
@@ -101,6 +127,9 @@ func TestPhases(t *testing.T) {
 }
 
 // A last phase is shown when nothing can run any more; until then what was shown stays.
+//
+// row: PST-04
+// row: PST-05
 func TestTheLastPhaseWaits(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -225,6 +254,8 @@ func TestMountsAndSizes(t *testing.T) {
 
 // A Pod's addresses: those of its sandbox, or of its host; a node that does not know its own yet
 // says nothing.
+//
+// row: NET-08
 func TestAddresses(t *testing.T) {
 	in := running(testPod("a"))
 	in.Node.HostIPs = []string{"192.0.2.1", "2001:db8::1"}

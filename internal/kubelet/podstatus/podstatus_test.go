@@ -1,6 +1,8 @@
 package podstatus_test
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
@@ -54,8 +57,12 @@ func condition(s v1.PodStatus, kind v1.PodConditionType) v1.PodCondition {
 // row: PST-12
 // row: PST-16
 // row: PST-26
+// row: NET-03
 func TestStatusOfARunningPod(t *testing.T) {
 	s := podstatus.Generate(running(testPod("b", "a")))
+	if got := fmt.Sprint(s.PodIPs); got != "[{10.0.0.9} {fd00::9}]" {
+		t.Errorf("podIPs %s, want the sandbox's of both families", got)
+	}
 	if s.Phase != v1.PodRunning || s.PodIP != "10.0.0.9" || len(s.PodIPs) != 2 || s.HostIP != "192.0.2.1" ||
 		s.ObservedGeneration != 2 || s.QOSClass != v1.PodQOSBestEffort {
 		t.Errorf("got %+v, want Phase PodRunning, PodIP 10.0.0.9, 2 in PodIPs, HostIP 192.0.2.1, ObservedGeneration "+
@@ -129,6 +136,58 @@ func TestReadinessGates(t *testing.T) {
 		{Type: "example.com/g1", Status: v1.ConditionTrue}}
 	if c := condition(podstatus.Generate(in), v1.PodReady); c.Status != v1.ConditionTrue {
 		t.Errorf("both gates are True: got Ready %s %q, want True", c.Status, c.Message)
+	}
+	in.Health["a"] = podplan.Health{Started: true}
+	if c := condition(podstatus.Generate(in), v1.PodReady); c.Status != v1.ConditionFalse ||
+		c.Reason != "ContainersNotReady" {
+		t.Errorf("both gates are True, a container is not ready: got Ready %s %s, want False", c.Status, c.Reason)
+	}
+	in.Health["a"] = podplan.Health{Started: true, Ready: true}
+	in.Pod.Status.Conditions[0].Status = v1.ConditionUnknown
+	if c := condition(podstatus.Generate(in), v1.PodReady); c.Status != v1.ConditionFalse ||
+		c.Reason != "ReadinessGatesNotReady" {
+		t.Errorf("a gate is Unknown: got Ready %s %s, want False", c.Status, c.Reason)
+	}
+	in.Pod.Spec.ReadinessGates = in.Pod.Spec.ReadinessGates[1:]
+	in.Pod.Status.Conditions = nil
+	if c := condition(podstatus.Generate(in), v1.PodReady); c.Status != v1.ConditionFalse ||
+		c.Reason != "ReadinessGatesNotReady" {
+		t.Errorf("the only gate is missing: got Ready %s %s, want False", c.Status, c.Reason)
+	}
+}
+
+// What others write into the status stays as it is, whatever the kubelet makes of its own part.
+//
+// row: PST-32
+func TestWhatOthersWriteStays(t *testing.T) {
+	in := running(testPod("a"))
+	at := metav1.NewTime(now.Add(-time.Hour))
+	in.Pod.Status.NominatedNodeName = "elsewhere"
+	in.Pod.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "r", ResourceClaimName: new("c")}}
+	for _, status := range []v1.ConditionStatus{v1.ConditionTrue, v1.ConditionFalse, v1.ConditionUnknown} {
+		in.Pod.Status.Conditions = append(in.Pod.Status.Conditions, v1.PodCondition{
+			Type: v1.PodConditionType("example.com/" + status), Status: status, Reason: "TheySaySo", Message: "m",
+			LastProbeTime: at, LastTransitionTime: at, ObservedGeneration: 1})
+	}
+	in.Pod.Status.Conditions = append(in.Pod.Status.Conditions, v1.PodCondition{Type: v1.DisruptionTarget,
+		Status: v1.ConditionTrue, Reason: "PreemptionByScheduler", LastTransitionTime: at})
+	others := slices.Clone(in.Pod.Status.Conditions)
+	for name, change := range map[string]func(){
+		"it runs":     func() {},
+		"it ends":     func() { in.End = &podplan.Termination{Cause: "deleted", RequestedAt: now} },
+		"it is over":  func() { in.Facts.ContainersStopped = now },
+		"it is ready": func() { in.Health["a"] = podplan.Health{Started: true} },
+	} {
+		change()
+		s := podstatus.Generate(in)
+		if d := cmp.Diff(others, s.Conditions[:len(others)]); d != "" {
+			t.Errorf("%s: the kubelet wrote others' conditions: %s", name, d)
+		}
+		if s.NominatedNodeName != "elsewhere" || len(s.ResourceClaimStatuses) != 1 ||
+			*s.ResourceClaimStatuses[0].ResourceClaimName != "c" {
+			t.Errorf("%s: got nominatedNodeName %q and claims %v, want those of the scheduler and the claim controller",
+				name, s.NominatedNodeName, s.ResourceClaimStatuses)
+		}
 	}
 }
 
@@ -329,13 +388,14 @@ func TestRefusedPodStatus(t *testing.T) {
 }
 
 // row: ISE-11
+// row: PST-29
 func TestRecordsOnlyTheAPIHas(t *testing.T) {
 	status := v1.PodStatus{ContainerStatuses: []v1.ContainerStatus{
 		{Name: "ran", ContainerID: "containerd://1", RestartCount: 2,
 			State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
 		{Name: "ended", ContainerID: "containerd://2",
 			State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 4, Reason: "Error",
-				Message: "m"}}},
+				Message: "m", StartedAt: metav1.NewTime(now), FinishedAt: metav1.NewTime(now.Add(time.Second))}}},
 		{Name: "never", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{}}},
 		{Name: "there", ContainerID: "containerd://4", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
 	}}
@@ -345,8 +405,9 @@ func TestRecordsOnlyTheAPIHas(t *testing.T) {
 		c.Attempt != 2 {
 		t.Errorf("got %+v, want Code 137, Reason StatusUnknown and Attempt 2", c)
 	}
-	if c := seen.Latest("ended"); c == nil || c.Exit.Code != 4 || c.Exit.Message != "m" {
-		t.Errorf("got %+v, want Code 4 and Message m", c)
+	if c := seen.Latest("ended"); c == nil || c.Exit.Code != 4 || c.Exit.Message != "m" ||
+		c.Exit.Reason != "Error" || !c.Started.Equal(now) || !c.Finished.Equal(now.Add(time.Second)) {
+		t.Errorf("got %+v, want Code 4, Reason Error, Message m, and the times of its start and end", c)
 	}
 	if seen.Latest("never") != nil || seen.Latest("there").State != podplan.Running {
 		t.Errorf("got %+v, want no Latest and State Running", seen)

@@ -71,6 +71,7 @@ func (p *concurrencyChecker) Do(ctx context.Context, j podactions.Job, a podplan
 // row: PWK-08
 // row: PWK-09
 // row: PWK-10
+// row: PWK-15
 func TestAThousandRandomDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, pool := begin(t, nil)

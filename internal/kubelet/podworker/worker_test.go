@@ -114,7 +114,7 @@ func TestNewestUpdateWins(t *testing.T) {
 		for _, rev := range []string{"1", "2", "3", "4", "5"} {
 			p.UpdatePod(UpdatePodOptions{Pod: testPod("1", rev), Source: "api"})
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(time.Second) // what is under way ends then
 		synctest.Wait()
 		got := w.actionsSoFar()
 		want := []string{"1 furnish 0", "1 create sandbox 0", "1 start c 5"} // the first two are one plan

@@ -112,10 +112,18 @@ func TestNextProbeTime(t *testing.T) {
 		s    probe.Spec
 		want time.Time
 	}{
-		"readiness at once":       {probe.State{Kind: probe.Readiness, StartedAt: start}, spec, start},
-		"liveness after a period": {probe.State{Kind: probe.Liveness, StartedAt: start}, spec, at(10)},
-		"startup after a period":  {probe.State{Kind: probe.Startup, StartedAt: start}, spec, at(10)},
-		"not before the delay":    {probe.State{Kind: probe.Liveness, StartedAt: start}, delayed, at(3)},
+		"readiness at once":            {probe.State{Kind: probe.Readiness, StartedAt: start}, spec, start},
+		"liveness after a period":      {probe.State{Kind: probe.Liveness, StartedAt: start}, spec, at(10)},
+		"startup after a period":       {probe.State{Kind: probe.Startup, StartedAt: start}, spec, at(10)},
+		"not before the delay":         {probe.State{Kind: probe.Liveness, StartedAt: start}, delayed, at(3)},
+		"startup not before its delay": {probe.State{Kind: probe.Startup, StartedAt: start}, delayed, at(3)},
+		"readiness neither":            {probe.State{Kind: probe.Readiness, StartedAt: start}, delayed, at(3)},
+		"a delay longer than a period": {probe.State{Kind: probe.Liveness, StartedAt: start},
+			probe.Spec{Period: 10 * time.Second, InitialDelay: 25 * time.Second}, at(25)},
+		"a delay longer than startup took": {probe.State{Kind: probe.Liveness, StartedAt: start, Released: at(5)},
+			probe.Spec{Period: 10 * time.Second, InitialDelay: 25 * time.Second}, at(25)},
+		"no delay after the first": {probe.State{Kind: probe.Liveness, StartedAt: start, LastProbed: at(3)},
+			delayed, at(13)},
 		"then every period": {probe.State{Kind: probe.Liveness, StartedAt: start, LastProbed: at(42)},
 			spec, at(52)},
 		"held": {probe.State{Kind: probe.Liveness, StartedAt: start, AwaitsStartup: true},

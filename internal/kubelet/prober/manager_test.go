@@ -74,6 +74,9 @@ func (w *testEnv) note(format string, args ...any) {
 }
 
 func (w *testEnv) Event(o runtime.Object, kind, why, message string) {
+	if kind != v1.EventTypeWarning {
+		w.note("an event of type %s", kind)
+	}
 	w.note("%s %s %s", o.(*v1.ObjectReference).FieldPath, why, message)
 }
 
@@ -205,6 +208,7 @@ func TestTimeUntilProbesGiveUp(t *testing.T) {
 }
 
 // row: PRB-25
+// row: PRB-32
 func TestReadinessFlips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"ready": "fsssfffs"})
@@ -243,7 +247,51 @@ func TestReadinessFlips(t *testing.T) {
 	})
 }
 
+// One container's startup probe holds back its own probes only, and again when the container has
+// been started again.
+//
 // row: PRB-18
+func TestStartupIsOfOneContainer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"start": "s", "live": "s", "ready": "s", "start-d": "f", "ready-d": "s",
+			"live-d": "s", "ready-e": "s"})
+		p := pod(v1.Container{StartupProbe: exec("start", 2, 5), LivenessProbe: exec("live", 4, 3),
+			ReadinessProbe: exec("ready", 4, 3)})
+		p.Spec.Containers = append(p.Spec.Containers,
+			v1.Container{Name: "d", StartupProbe: exec("start-d", 3, 2), LivenessProbe: exec("live-d", 1, 3),
+				ReadinessProbe: exec("ready-d", 1, 3)},
+			v1.Container{Name: "e", ReadinessProbe: exec("ready-e", 20, 3)})
+		d, e := prober.Running{Name: "d", ID: "2", StartedAt: time.Now()}, prober.Running{Name: "e", ID: "3",
+			StartedAt: time.Now()}
+		asked := func() string {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			var out []string
+			for _, l := range strings.Split(normalize(strings.Join(w.lines, "\n")), "\n") {
+				if at, name, ok := strings.Cut(l, " ask "); ok {
+					out = append(out, at+" "+name)
+				}
+			}
+			w.lines = nil
+			return strings.Join(slices.Compact(out), ", ")
+		}
+		a.SyncPod(p, "", append(running("1"), d, e))
+		time.Sleep(11 * time.Second)
+		if got, want := asked(), "0s ready-e, 2s ready, 2s start, 3s start-d, 6s live, 6s ready, 6s start-d, 10s live, "+
+			"10s ready"; got != want {
+			t.Errorf("asked\n%s, want\n%s", got, want)
+		}
+		a.SyncPod(p, "", append(running("4"), d, e)) // its successor
+		time.Sleep(3 * time.Second)
+		if got, want := asked(), "13s ready, 13s start"; got != want {
+			t.Errorf("after its restart asked\n%s, want\n%s", got, want)
+		}
+		a.Forget("u")
+	})
+}
+
+// row: PRB-18
+// row: PRB-32
 func TestStartupHoldsTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"start": "ffs", "live": "s", "ready": "s"})
@@ -362,6 +410,7 @@ func TestEachProbeHasItsOwnTimer(t *testing.T) {
 //
 // row: PRB-02
 // row: PRB-04
+// row: PRB-09
 func TestEachHandlerHasItsProber(t *testing.T) {
 	for name, h := range map[string]v1.ProbeHandler{
 		"exec":      {Exec: &v1.ExecAction{Command: []string{"true"}}},
@@ -453,6 +502,8 @@ func TestAThousandProbesAreAskedOnTime(t *testing.T) {
 
 // row: PRB-01
 // row: PRB-24
+// row: PWK-24
+// row: PWK-27
 func TestProbeWorkersFollowContainers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"x": "s"})

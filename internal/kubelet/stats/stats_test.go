@@ -254,8 +254,9 @@ func TestSummaryFromTheRuntime(t *testing.T) {
 		t.Fatalf("pods %+v", p)
 	}
 	c := p[0].Containers[0]
-	if c.Name != "app" || *c.Memory.WorkingSetBytes != 8<<20 || *c.CPU.UsageNanoCores != 1e7 ||
-		*p[0].Memory.WorkingSetBytes != 8<<20 {
+	if c.Name != "app" || *c.Memory.WorkingSetBytes != 8<<20 || *c.Memory.UsageBytes != 8<<20 ||
+		*c.Memory.RSSBytes != 8<<20 || *c.CPU.UsageNanoCores != 1e7 || *p[0].CPU.UsageNanoCores != 1e7 ||
+		*p[0].Memory.WorkingSetBytes != 8<<20 || *p[0].Memory.RSSBytes != 8<<20 {
 		t.Errorf("numbers are not the runtime's: %+v", p[0])
 	}
 }

@@ -91,6 +91,9 @@ func TestEndpointsThatGetTraffic(t *testing.T) {
 			{ip: "10.1.0.2", node: "n2"}}, "10.1.0.2:8080", "10.1.0.1:8080"},
 		{"ending ones that serve are better than none", []end{{ip: "10.1.0.1", node: "n1", state: "ending"},
 			{ip: "10.1.0.2", node: "n1", state: "ended"}}, "10.1.0.1:8080", "10.1.0.1:8080"},
+		{"all that are ready", []end{{ip: "10.1.0.1", node: "n1"}, {ip: "10.1.0.2", node: "n2"},
+			{ip: "10.1.0.3", node: "n1", state: "unready"}, {ip: "10.1.0.4", node: "n1"}},
+			"10.1.0.1:8080 10.1.0.2:8080 10.1.0.4:8080", "10.1.0.1:8080 10.1.0.4:8080"},
 		{"nobody", []end{{ip: "10.1.0.1", node: "n1", state: "unready"}}, "", ""},
 		{"an address twice counts once, its better word counts", []end{{ip: "10.1.0.1", node: "n1", state: "ended"},
 			{ip: "10.1.0.1", node: "n1"}}, "10.1.0.1:8080", "10.1.0.1:8080"},
@@ -105,6 +108,15 @@ func TestEndpointsThatGetTraffic(t *testing.T) {
 		{"no address of the family", []end{{ip: "fd00::1", node: "n1"}, {ip: "nonsense", node: "n1"}}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			var each []*discoveryv1.EndpointSlice // and as slices of one endpoint
+			for _, e := range c.ends {
+				each = append(each, slice(8080, e))
+			}
+			if got := ports(service(nil), each...); len(got) != 1 || list(got[0].ClusterEndpoints) != c.cluster ||
+				list(got[0].LocalEndpoints) != c.local {
+				t.Errorf("in %d slices: got cluster %q local %q, want %q and %q", len(each), list(got[0].ClusterEndpoints),
+					list(got[0].LocalEndpoints), c.cluster, c.local)
+			}
 			got := ports(service(nil), slice(8080, c.ends...))
 			if len(got) != 1 || list(got[0].ClusterEndpoints) != c.cluster || list(got[0].LocalEndpoints) != c.local {
 				t.Errorf("got cluster %q local %q, want %q and %q", list(got[0].ClusterEndpoints),

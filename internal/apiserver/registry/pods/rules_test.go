@@ -45,6 +45,7 @@ func podOf(edit ...func(*v1.Pod)) *v1.Pod {
 // row: API-08
 // row: API-36
 // row: API-37
+// row: PST-02
 // row: SCH-33
 func TestPrepareCreate(t *testing.T) {
 	p := podOf(func(p *v1.Pod) {
@@ -53,7 +54,7 @@ func TestPrepareCreate(t *testing.T) {
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "nginx"},
 			v1.Container{Name: "e", Image: "a@sha256:" + strings.Repeat("a", 64)})
 	})
-	p.Status.PodIP = "1.2.3.4"
+	p.Status.PodIP, p.Status.Phase = "1.2.3.4", v1.PodRunning
 	PrepareCreate(p, timeAt(0))
 	if p.Status.Phase != v1.PodPending || p.Status.QOSClass != v1.PodQOSBestEffort || p.Status.PodIP != "" {
 		t.Errorf("status %+v", p.Status)
@@ -743,6 +744,7 @@ func TestDeletionGracePeriod(t *testing.T) {
 // row: BND-02
 // row: BND-04
 // row: BND-06
+// row: PST-02
 // row: PST-16
 // row: SCH-33
 func TestBindPod(t *testing.T) {

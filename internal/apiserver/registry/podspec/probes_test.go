@@ -41,9 +41,25 @@ func TestEachProbeHasOneHandler(t *testing.T) {
 		{"four", v1.ProbeHandler{HTTPGet: http.HTTPGet, Exec: execTrue.Exec, TCPSocket: tcp.TCPSocket, GRPC: grpc.GRPC},
 			"may not specify more than 1 handler type"},
 	} {
-		if got := errorsOf(probing(&v1.Probe{ProbeHandler: tc.h})); (got == "") != (tc.says == "") ||
-			!strings.Contains(got, tc.says) {
-			t.Errorf("%s: got %q, want %q", tc.name, got, tc.says)
+		for kind, set := range map[string]func(*v1.Container, *v1.Probe){
+			"startup":   func(c *v1.Container, p *v1.Probe) { c.StartupProbe = p },
+			"readiness": func(c *v1.Container, p *v1.Probe) { c.ReadinessProbe = p },
+			"liveness":  func(c *v1.Container, p *v1.Probe) { c.LivenessProbe = p },
+		} {
+			for _, sidecar := range []bool{false, true} {
+				got := errorsOf(valid(func(s *v1.PodSpec) {
+					s.InitContainers = []v1.Container{{Name: "side", Image: "i",
+						RestartPolicy: new(v1.ContainerRestartPolicyAlways)}}
+					c := &s.Containers[0]
+					if sidecar {
+						c = &s.InitContainers[0]
+					}
+					set(c, &v1.Probe{ProbeHandler: *tc.h.DeepCopy()})
+				}))
+				if (got == "") != (tc.says == "") || !strings.Contains(got, tc.says) {
+					t.Errorf("%s, a %s probe, of a sidecar %t: got %q, want %q", tc.name, kind, sidecar, got, tc.says)
+				}
+			}
 		}
 	}
 }

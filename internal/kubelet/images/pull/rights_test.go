@@ -52,6 +52,12 @@ func TestNodeAndSecretsBothOpenRegistries(t *testing.T) {
 	}{
 		{"none", pull.Deps{}, request("a", "r.test/app:1", ""), "401"},
 		{"secret", pull.Deps{}, request("a", "r.test/app:1", "", dockerSecret("s", "robot")), ""},
+		{"second secret of two", pull.Deps{},
+			request("a", "r.test/app:1", "", dockerSecret("s", "other"), dockerSecret("t", "robot")), ""},
+		{"wrong secret", pull.Deps{}, request("a", "r.test/app:1", "", dockerSecret("s", "other")), "401"},
+		{"wrong provider", pull.Deps{NodeCredentials: nodeCredentials{"other"}}, request("a", "r.test/app:1", ""), "401"},
+		{"wrong provider, a good secret", pull.Deps{NodeCredentials: nodeCredentials{"other"}},
+			request("a", "r.test/app:1", "", dockerSecret("s", "robot")), ""},
 		{"provider", pull.Deps{NodeCredentials: nodeCredentials{"robot"}}, request("a", "r.test/app:1", ""), ""},
 		{"wrong secret, then provider", pull.Deps{NodeCredentials: nodeCredentials{"robot"}},
 			request("a", "r.test/app:1", "", dockerSecret("s", "other")), ""},

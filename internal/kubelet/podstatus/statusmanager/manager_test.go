@@ -89,6 +89,7 @@ func TestFinishComesAfterTheLastStatus(t *testing.T) {
 	})
 }
 
+// row: PWK-25
 func TestFailedWritesAreRepeatedWithTheNewestStatus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api, w, pod := start(t)

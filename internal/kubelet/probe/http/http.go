@@ -79,11 +79,11 @@ func (a Prober) request(ctx context.Context, t probe.Target) (*http.Request, err
 	if host == "" {
 		host = t.PodIP
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
+	at := urlFor(strings.ToLower(string(get.Scheme)), net.JoinHostPort(host, strconv.Itoa(port)), get.Path)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil) // a path needs no leading slash
 	if err != nil {
 		return nil, err
 	}
-	req.URL = urlFor(strings.ToLower(string(get.Scheme)), net.JoinHostPort(host, strconv.Itoa(port)), get.Path)
 	a.headers(req, get.HTTPHeaders)
 	return req, nil
 }

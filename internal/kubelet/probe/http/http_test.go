@@ -1,12 +1,17 @@
 package http_test
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -92,6 +97,52 @@ func TestStatus(t *testing.T) {
 		}
 		if got.Result != tc.want.Result || got.Output != tc.want.Output {
 			t.Errorf("%d: %+v, want %+v", tc.code, got, tc.want)
+		}
+	}
+	for code := 200; code < 1000; code++ {
+		if redirects := []int{301, 302, 303, 307, 308}; slices.Contains(redirects, code) {
+			continue // without a Location it cannot be followed
+		}
+		passes := code < 400
+		if got := prober.Probe(t.Context(), target(t, server, "/"+strconv.Itoa(code))); (got.Result == probe.Success ||
+			got.Result == probe.Warning) != passes || got.Err != nil {
+			t.Errorf("%d: got %+v, want that it passes to be %t", code, got, passes)
+		}
+	}
+}
+
+// A Pod's IPv6 address, and a path as it may be written.
+//
+// row: PRB-04
+// row: PRB-06
+func TestAddressAndPath(t *testing.T) {
+	for _, c := range []struct{ ip, path, address, asks string }{
+		{"10.1.2.3", "/healthz", "10.1.2.3:8080", "/healthz"},
+		{"10.1.2.3", "healthz", "10.1.2.3:8080", "/healthz"},
+		{"10.1.2.3", "", "10.1.2.3:8080", "/"},
+		{"10.1.2.3", "/a/b?c=d&e=f", "10.1.2.3:8080", "/a/b?c=d&e=f"},
+		{"fd00::9", "/healthz", "[fd00::9]:8080", "/healthz"},
+	} {
+		var dialed, host, asks string
+		p := prober
+		p.Dial = func(_ context.Context, network, address string) (net.Conn, error) {
+			dialed = network + " " + address
+			near, far := net.Pipe()
+			go func() {
+				defer far.Close()
+				if r, err := http.ReadRequest(bufio.NewReader(far)); err == nil {
+					host, asks = r.Host, r.RequestURI
+					fmt.Fprint(far, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+				}
+			}()
+			return near, nil
+		}
+		o := p.Probe(t.Context(), probe.Target{PodIP: c.ip, Timeout: time.Minute, Container: &v1.Container{},
+			Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Path: c.path,
+				Port: intstr.FromInt32(8080)}}}})
+		if o.Result != probe.Success || dialed != "tcp "+c.address || host != c.address || asks != c.asks {
+			t.Errorf("%s %q: %+v, dialed %s, asked %s of %s, want %s of %s", c.ip, c.path, o, dialed, asks, host, c.asks,
+				c.address)
 		}
 	}
 }
@@ -186,6 +237,19 @@ func TestTLS(t *testing.T) {
 	// recordings/pods/readiness-https
 	if o := prober.Probe(t.Context(), to); o.Result != probe.Failure || o.Output != want {
 		t.Errorf("got %+v, want %s", o, want)
+	}
+	elsewhere := target(t, self.URL, "/") // a name that is not in the certificate
+	elsewhere.PodIP = "localhost"
+	if o := prober.Probe(t.Context(), elsewhere); o.Result != probe.Success {
+		t.Errorf("another's certificate: %+v", o)
+	}
+	strict := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	strict.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	strict.Config.ErrorLog = log.New(io.Discard, "", 0)
+	strict.StartTLS()
+	defer strict.Close()
+	if o := prober.Probe(t.Context(), target(t, strict.URL, "/")); o.Result != probe.Failure || o.Err != nil {
+		t.Errorf("a server that asks for a certificate: got %+v, want a failure", o)
 	}
 }
 

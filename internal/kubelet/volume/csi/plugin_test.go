@@ -316,6 +316,39 @@ func TestADriverThatHangsKeepsItsOwnPodOnly(t *testing.T) {
 	r.unmount("a")
 }
 
+// An attachment that is not attached, or is another node's, is none: nothing is staged.
+//
+// row: CSI-04
+func TestNothingIsStagedWithoutItsAttachment(t *testing.T) {
+	name := csi.UniqueVolumeName("disk.example.com", handle)
+	for what, c := range map[string]struct {
+		node   string
+		status storagev1.VolumeAttachmentStatus
+		says   string
+	}{
+		"not attached": {"n1", storagev1.VolumeAttachmentStatus{}, "is not attached"},
+		"cannot be attached": {"n1", storagev1.VolumeAttachmentStatus{
+			AttachError: &storagev1.VolumeError{Message: "no such disk"}}, "no such disk"},
+		"another node's": {"n2", storagev1.VolumeAttachmentStatus{Attached: true}, "GET error"},
+	} {
+		r := newRig(t)
+		r.api.driver = nil
+		r.api.attached = &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+"disk.example.com"+c.node)))}, Status: c.status}
+		n := &v1.Node{}
+		n.Status.VolumesInUse = []v1.UniqueVolumeName{name}
+		n.Status.VolumesAttached = []v1.AttachedVolume{{Name: name}}
+		r.attach.NodeChanged(n)
+		if got := r.refused(claiming("a")); !strings.Contains(got, c.says) {
+			t.Errorf("%s: got %s, want %s", what, got, c.says)
+		}
+		r.calls()
+		if r.driver.Request("NodeStageVolume") != nil {
+			t.Errorf("%s: staged", what)
+		}
+	}
+}
+
 // row: CSI-04
 func TestStagingWaitsUntilTheVolumeIsAttached(t *testing.T) {
 	r := newRig(t)
@@ -545,6 +578,7 @@ func TestErrorsNameTheDriver(t *testing.T) {
 	}
 }
 
+// row: CSI-03
 func TestRegistration(t *testing.T) {
 	info := &nodeInfo{}
 	drivers := csi.NewDrivers(t.Context(), info)
