@@ -54,6 +54,7 @@ func condition(s v1.PodStatus, kind v1.PodConditionType) v1.PodCondition {
 // row: PST-12
 // row: PST-16
 // row: PST-26
+// row: DWN-04
 func TestStatusOfARunningPod(t *testing.T) {
 	s := podstatus.Generate(running(testPod("b", "a")))
 	if s.Phase != v1.PodRunning || s.PodIP != "10.0.0.9" || len(s.PodIPs) != 2 || s.HostIP != "192.0.2.1" ||

@@ -407,6 +407,8 @@ func TestPodsOverTheirOwnLimitsGoFirst(t *testing.T) {
 
 // Disks that are slow to measure hold up neither the kernel's notice of memory nor a hard
 // threshold.
+//
+// row: EVC-09
 func TestMeasuringDisksHoldsUpNoEvictionForMemory(t *testing.T) {
 	for _, notice := range []bool{true, false} {
 		run(t, eviction.MemoryAvailable, func(w *testNode) {
