@@ -119,6 +119,8 @@ func TestPluginGoesAndComesBack(t *testing.T) {
 
 // A kubelet that was killed knows what containers have: it gives none of it away, and asks no
 // plugin again for what was allocated.
+//
+// row: DEV-03
 func TestDevicesOutliveTheKubelet(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		p := r.plugin(gpu, "a", "b")
@@ -145,6 +147,8 @@ func TestDevicesOutliveTheKubelet(t *testing.T) {
 }
 
 // A plugin that hangs holds up its Pods alone; a Pod that is deleted meanwhile goes.
+//
+// row: DEV-03
 func TestPluginThatHangs(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		p := r.plugin(gpu, "a", "b")
@@ -173,6 +177,9 @@ func TestPluginThatHangs(t *testing.T) {
 }
 
 // Reports and registrations that make no sense harm nobody.
+//
+// row: DEV-01
+// row: DEV-02
 func TestPluginsThatSendNonsense(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		p := r.plugin(gpu, "a")

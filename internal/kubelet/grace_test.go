@@ -53,6 +53,45 @@ func TestEachContainerGetsTERMAtOnce(t *testing.T) {
 	})
 }
 
+// A Pod that is about to start is stopped as soon as one that runs: its init container gets TERM,
+// and what has not been started never is.
+//
+// row: TRM-04
+// row: TRM-08
+func TestAPodThatStartsIsStoppedAtOnce(t *testing.T) {
+	slow := "trap 'sleep 5; exit 0' TERM; while true; do sleep 1; done"
+	for name, containers := range map[string]struct{ init, app, running string }{
+		"its init container runs":      {slow, runs, "first"},
+		"its container backs off":      {"exit 0", "exit 1", ""},
+		"its container runs once":      {"exit 0", slow, "app"},
+		"its init container backs off": {"exit 1", runs, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			runTest(t, func(r *rig) {
+				p := pod("p", scriptContainer("app", containers.app))
+				p.Spec.InitContainers = []v1.Container{scriptContainer("first", containers.init)}
+				r.create(p)
+				r.advance(3 * time.Second)
+				before := r.fake.Count("StartContainer")
+				r.delete("p", 30)
+				r.advance(500 * time.Millisecond)
+				want := ""
+				if containers.running != "" {
+					want = containers.running + ":TERM"
+				}
+				if got := r.steps(); got != want {
+					t.Errorf("half a second after the deletion: got %q, want %q", got, want)
+				}
+				r.advance(7 * time.Second)
+				r.expectPodGone("p")
+				if n := r.fake.Count("StartContainer") - before; n != 0 {
+					t.Errorf("%d containers were started after the deletion", n)
+				}
+			})
+		})
+	}
+}
+
 // The hook's time is the grace period's: what is left of it comes between TERM and KILL.
 //
 // row: TRM-05
@@ -93,23 +132,83 @@ func TestForceRunsNoHookAndGivesASmallGrace(t *testing.T) {
 	runTest(t, func(r *rig) {
 		c := scriptContainer("app", ignoresTERM)
 		c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 5}}}
-		r.create(pod("p", c))
+		more := *c.DeepCopy()
+		more.Name = "more"
+		r.create(pod("p", c, more))
 		r.phase("p", v1.PodRunning)
 		r.delete("p", 0)
 		if r.get("p") != nil {
 			r.forceDelete("p")
 		}
 		r.advance(500 * time.Millisecond)
-		if got := r.steps(); got != "app:TERM" {
-			t.Errorf("half a second after it was forced: got %q, want TERM and no hook", got)
+		if got := r.steps(); got != "app:TERM more:TERM" && got != "more:TERM app:TERM" {
+			t.Errorf("half a second after it was forced: got %q, want TERM of both and no hook", got)
 		}
 		r.advance(time.Second)
-		if strings.Contains(r.facts.text(), "app exited") {
+		if strings.Contains(r.facts.text(), " exited") {
 			t.Error("killed without a small grace")
 		}
-		r.advance(2 * time.Second)
+		r.advance(time.Second)
 		r.expectFact("app exited with code 137")
+		r.expectFact("more exited with code 137")
+		r.advance(time.Second)
 		r.expectPodGone("p")
+	})
+}
+
+// Each container's own hook runs before its own TERM, all from the start of the stop: those of
+// sidecars too, and those of a container that is stopped for its probe or was started again.
+//
+// row: TRM-05
+// row: TRM-06
+func TestEachContainersHookComesBeforeItsTERM(t *testing.T) {
+	runTest(t, func(r *rig) {
+		with := func(name string, h v1.LifecycleHandler) v1.Container {
+			c := scriptContainer(name, runs)
+			c.Lifecycle = &v1.Lifecycle{PreStop: &h}
+			return c
+		}
+		sleep := func(s int64) v1.LifecycleHandler { return v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: s}} }
+		p := pod("p", with("a", sleep(2)),
+			with("b", v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "sleep 3"}}}),
+			scriptContainer("c", runs))
+		p.Spec.InitContainers = []v1.Container{with("side", sleep(5))}
+		p.Spec.InitContainers[0].RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+		r.create(p)
+		r.phase("p", v1.PodRunning)
+		r.kill("p") // what runs then has been started again
+		r.advance(2 * time.Second)
+		r.phase("p", v1.PodRunning)
+		told := len(r.steps())
+		r.delete("p", 30)
+		for _, x := range []struct {
+			after time.Duration
+			want  string
+		}{
+			{1, "c:TERM c:stopped"},
+			{1, "c:TERM c:stopped a:preStop a:TERM a:stopped"},
+			{1, "c:TERM c:stopped a:preStop a:TERM a:stopped b:preStop b:TERM b:stopped"},
+			{2, "c:TERM c:stopped a:preStop a:TERM a:stopped b:preStop b:TERM b:stopped side:preStop side:TERM side:stopped"},
+		} {
+			r.advance(x.after*time.Second + 100*time.Millisecond)
+			if got := strings.TrimSpace(r.steps()[told:]); got != x.want {
+				t.Errorf("got %q, want %q", got, x.want)
+			}
+		}
+		r.advance(time.Second)
+		r.expectPodGone("p")
+	})
+	runTest(t, func(r *rig) {
+		c := scriptContainer("app", runs)
+		c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Sleep: &v1.SleepAction{Seconds: 2}}}
+		c.LivenessProbe = &v1.Probe{
+			ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 1"}}},
+			PeriodSeconds: 5, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 1, InitialDelaySeconds: 5}
+		r.create(pod("p", c))
+		r.advance(14 * time.Second)
+		if got := r.steps(); !strings.HasPrefix(got, "app:preStop app:TERM app:stopped") {
+			t.Errorf("stopped for its probe: %q, want its hook and then TERM", got)
+		}
 	})
 }
 

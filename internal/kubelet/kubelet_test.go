@@ -2,6 +2,7 @@ package kubelet_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -95,7 +96,11 @@ func conditions(p *v1.Pod) string {
 func TestCrashLoop(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.create(pod("loop", scriptContainer("app", "exit 1")))
-		r.advance(5 * time.Second)
+		r.advance(500 * time.Millisecond)
+		if n := r.get("loop").Status.ContainerStatuses[0].RestartCount; n != 1 {
+			t.Errorf("%d restarts a second after the first crash, want 1: at once", n)
+		}
+		r.advance(4500 * time.Millisecond)
 		p := r.phase("loop", v1.PodRunning)
 		st := p.Status.ContainerStatuses[0]
 		if st.RestartCount != 1 || st.State.Terminated == nil || st.State.Terminated.ExitCode != 1 {
@@ -123,6 +128,13 @@ func TestCrashLoop(t *testing.T) {
 			r.advance(wait * time.Second)
 			if n := r.get("loop").Status.ContainerStatuses[0].RestartCount; n != before {
 				t.Fatalf("restarted before its back-off of %ds was over", gap)
+			}
+			if gap >= 40 { // it is shown from 18 s on
+				w := r.get("loop").Status.ContainerStatuses[0].State.Waiting
+				want := fmt.Sprintf("back-off %s restarting failed container=app pod=loop_default(uid-loop)", gap*time.Second)
+				if w == nil || w.Reason != "CrashLoopBackOff" || w.Message != want {
+					t.Errorf("in the gap of %ds: waiting %+v, want CrashLoopBackOff, %s", gap, w, want)
+				}
 			}
 			r.advance(6 * time.Second)
 			if n := r.get("loop").Status.ContainerStatuses[0].RestartCount; n != before+1 {
@@ -218,23 +230,53 @@ func started(r *rig) string {
 	return strings.Join(out, " ")
 }
 
+// Of a Pod that has had several sandboxes none is left, nor of one that never came to run.
+//
+// row: TRM-10
+func TestEverySandboxOfAPodGoes(t *testing.T) {
+	runTest(t, func(r *rig) {
+		r.create(pod("web", scriptContainer("app", runs)))
+		r.create(pod("waits", v1.Container{Name: "app", Image: "nowhere:1"}))
+		r.phase("web", v1.PodRunning)
+		for range 2 {
+			r.killSandbox("web")
+			r.advance(3 * time.Second)
+			r.phase("web", v1.PodRunning)
+		}
+		if d := r.fake.Dump(); strings.Count(d, "pod default/web") < 2 || !strings.Contains(d, "pod default/waits") {
+			t.Fatalf("got sandboxes\n%s\nwant an old one of web, and one of waits", d)
+		}
+		r.delete("web", 30)
+		r.delete("waits", 30)
+		r.advance(5 * time.Second)
+		r.expectPodGone("web")
+		r.expectPodGone("waits")
+	})
+}
+
 // row: ISE-08
 // row: PWK-18
 // row: CRI-08
 func TestSandboxDies(t *testing.T) {
 	runTest(t, func(r *rig) {
 		p := pod("p", scriptContainer("app", runs))
-		p.Spec.InitContainers = []v1.Container{scriptContainer("i1", "exit 0")}
+		p.Spec.InitContainers = []v1.Container{scriptContainer("i1", "exit 0"), scriptContainer("side", runs),
+			scriptContainer("i2", "exit 0")}
+		p.Spec.InitContainers[1].RestartPolicy = new(v1.ContainerRestartPolicyAlways)
 		r.create(p)
 		ip := r.phase("p", v1.PodRunning).Status.PodIP
 		r.killSandbox("p")
 		r.advance(3 * time.Second)
 		got := r.phase("p", v1.PodRunning)
-		if got.Status.PodIP == ip || got.Status.ContainerStatuses[0].RestartCount != 1 ||
-			got.Status.InitContainerStatuses[0].RestartCount != 1 {
-			t.Errorf("got %+v, want PodIP other than %v, RestartCount 1 and RestartCount 1", got.Status, ip)
+		if got.Status.PodIP == ip || got.Status.ContainerStatuses[0].RestartCount != 1 {
+			t.Errorf("got %+v, want PodIP other than %v and RestartCount 1", got.Status, ip)
 		}
-		if s := started(r); s != "i1 app i1 app" {
+		for _, c := range got.Status.InitContainerStatuses {
+			if c.RestartCount != 1 {
+				t.Errorf("%s: got %+v, want RestartCount 1", c.Name, c)
+			}
+		}
+		if s := started(r); s != "i1 side i2 app i1 side i2 app" {
 			t.Errorf("started %s", s)
 		}
 		if d := r.fake.Dump(); !strings.Contains(d, "pod default/p attempt=1 ready") ||
@@ -252,6 +294,41 @@ func TestSandboxDies(t *testing.T) {
 			t.Errorf(`got %v, want 1 times "Normal SandboxChanged: Pod sandbox changed, it will be…"`, r.events.text())
 		}
 	})
+}
+
+// A Pod whose init containers have left no record goes on, also under a new kubelet.
+//
+// row: ISE-11
+func TestLostRecordsOfInitContainersRestartNothing(t *testing.T) {
+	for name, policy := range map[string]v1.RestartPolicy{"Always": v1.RestartPolicyAlways,
+		"OnFailure": v1.RestartPolicyOnFailure, "Never": v1.RestartPolicyNever} {
+		runTest(t, func(r *rig) {
+			p := pod("p", scriptContainer("app", runs), scriptContainer("more", runs))
+			p.Spec.RestartPolicy = policy
+			p.Spec.InitContainers = []v1.Container{scriptContainer("i1", "exit 0"), scriptContainer("i2", "exit 0")}
+			r.create(p)
+			before := r.phase("p", v1.PodRunning).Status
+			for _, restart := range []bool{false, true} {
+				for _, c := range before.InitContainerStatuses {
+					r.removeContainer(strings.TrimPrefix(c.ContainerID, "containerd://"))
+				}
+				if restart {
+					r.stop()
+					r.start()
+				}
+				r.advance(2 * time.Minute)
+				after := r.phase("p", v1.PodRunning).Status
+				for i, c := range after.ContainerStatuses {
+					if c.RestartCount != 0 || c.ContainerID != before.ContainerStatuses[i].ContainerID {
+						t.Errorf("%s: got %+v, want the container as it was", name, c)
+					}
+				}
+				if s := started(r); s != "i1 i2 app more" {
+					t.Errorf("%s: started %s, want nothing more than at first", name, s)
+				}
+			}
+		})
+	}
 }
 
 // row: KSL-08
@@ -373,20 +450,34 @@ func TestSidecarsStopLastAndBackwards(t *testing.T) {
 // row: TRM-07
 func TestPreStopUsesTheGraceUp(t *testing.T) {
 	runTest(t, func(r *rig) {
-		c := scriptContainer("app", "trap '' TERM; while true; do sleep 1; done")
-		c.Lifecycle = &v1.Lifecycle{
-			PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "sleep 60"}}}}
-		r.create(pod("p", c))
+		var boxes []v1.Container
+		for name, hook := range map[string]v1.LifecycleHandler{
+			"app":  {Exec: &v1.ExecAction{Command: []string{"sh", "-c", "sleep 60"}}},
+			"more": {Sleep: &v1.SleepAction{Seconds: 60}},
+		} {
+			c := scriptContainer(name, "trap '' TERM; while true; do sleep 1; done")
+			c.Lifecycle = &v1.Lifecycle{PreStop: &hook}
+			boxes = append(boxes, c)
+		}
+		r.create(pod("p", boxes...))
 		r.phase("p", v1.PodRunning)
 		r.delete("p", 5)
-		r.advance(6800 * time.Millisecond)
-		if r.get("p") == nil {
+		r.advance(4900 * time.Millisecond)
+		if got := r.steps(); got != "" {
+			t.Errorf("got %q while the hooks run, want no TERM", got)
+		}
+		r.advance(300 * time.Millisecond)
+		for _, c := range boxes {
+			r.expectFact(c.Name + ": TERM: KILL after 2 s")
+		}
+		r.advance(1600 * time.Millisecond)
+		if r.get("p") == nil || strings.Contains(r.facts.text(), " exited") {
 			t.Error("ended before the one-off extension of 2 s was over")
 		}
 		r.advance(1500 * time.Millisecond)
 		r.expectPodGone("p")
-		if r.events.count("Warning FailedPreStopHook: PreStopHook failed") != 1 {
-			t.Errorf(`got %v, want 1 times "Warning FailedPreStopHook: PreStopHook failed"`, r.events.text())
+		if r.events.count("Warning FailedPreStopHook: PreStopHook failed") != 2 {
+			t.Errorf(`got %v, want 2 times "Warning FailedPreStopHook: PreStopHook failed"`, r.events.text())
 		}
 	})
 }
@@ -697,7 +788,12 @@ func TestActiveDeadline(t *testing.T) {
 		p.Spec.ActiveDeadlineSeconds = &s
 		r.create(p)
 		r.phase("p", v1.PodRunning)
-		r.advance(6 * time.Second)
+		r.advance(2 * time.Second)
+		r.stop() // a new kubelet counts on
+		r.start()
+		r.advance(2 * time.Second)
+		r.phase("p", v1.PodRunning)
+		r.advance(2 * time.Second)
 		got := r.phase("p", v1.PodFailed)
 		if got.Status.Reason != "DeadlineExceeded" ||
 			got.Status.Message != "Pod was active on the node longer than the specified deadline" {
@@ -844,18 +940,20 @@ func TestRunningIsReportedAfterPostStart(t *testing.T) {
 // row: TRM-09
 func TestContainerThatIgnoresTERMIsKilledAtTheDeadline(t *testing.T) {
 	runTest(t, func(r *rig) {
-		r.create(pod("p", scriptContainer("app", "trap '' TERM; while true; do sleep 1; done")))
+		r.create(pod("p", scriptContainer("app", ignoresTERM), scriptContainer("well", runs),
+			scriptContainer("more", ignoresTERM)))
 		r.phase("p", v1.PodRunning)
 		r.delete("p", 5)
 		r.advance(4900 * time.Millisecond)
-		if r.get("p") == nil {
+		if r.get("p") == nil || strings.Contains(r.facts.text(), "app exited") ||
+			strings.Contains(r.facts.text(), "more exited") {
 			t.Error("killed before the grace period was over")
 		}
+		r.expectFact("well exited with code 0")
 		r.advance(time.Second)
 		r.expectPodGone("p")
-		if !strings.Contains(r.facts.text(), "app exited with code 137") {
-			t.Errorf(`got %v, want r.facts.all() with "app exited with code 137"`, r.facts.text())
-		}
+		r.expectFact("app exited with code 137")
+		r.expectFact("more exited with code 137")
 	})
 }
 
@@ -880,6 +978,7 @@ func TestKubeletRestartGivesTheFullGraceAgain(t *testing.T) {
 }
 
 // row: PST-08
+// row: TRM-11
 // row: TRM-12
 func TestTerminalPhaseIsReportedBeforeDeletion(t *testing.T) {
 	init := pod("init", scriptContainer("app", runs))
@@ -902,6 +1001,20 @@ func TestTerminalPhaseIsReportedBeforeDeletion(t *testing.T) {
 					!strings.HasPrefix(states[n-2], p.Name+" Failed") {
 				t.Errorf("got states %s, want %s gone at the end and its terminal phase just before",
 					strings.Join(states, "\n"), p.Name)
+			}
+		})
+	}
+	for script, phase := range map[string]string{runs: "Succeeded", ignoresTERM: "Failed",
+		"trap 'exit 3' TERM; while true; do sleep 1; done": "Failed", "exit 1": "Failed"} {
+		runTest(t, func(r *rig) {
+			recording := r.recordStates("default")
+			r.create(pod("p", scriptContainer("app", script), scriptContainer("well", runs)))
+			r.delete("p", 3)
+			r.advance(5 * time.Second)
+			states := recording.states()
+			if n := len(states); n < 2 || states[n-1] != "p gone" || !strings.HasPrefix(states[n-2], "p "+phase) {
+				t.Errorf("%s: got states %s, want p gone at the end and its terminal phase, %s, just before", script,
+					strings.Join(states, "\n"), phase)
 			}
 		})
 	}

@@ -193,6 +193,8 @@ func TestAnOOMKillIsNoEviction(t *testing.T) {
 }
 
 // What Pods that have ended left in the runtime goes before a Pod has to; their status stays.
+//
+// row: EVC-17
 func TestDeadContainersAreReclaimed(t *testing.T) {
 	underPressure(t, eviction.NodeFsAvailable, func(p *pressure) {
 		done := pod("done", scriptContainer("app", "exit 3"))

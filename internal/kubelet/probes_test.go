@@ -366,11 +366,24 @@ func TestASidecarThatGivesUpIsRestartedAlone(t *testing.T) {
 		side, app := scriptContainer("side", runs), scriptContainer("app", runs)
 		side.RestartPolicy = new(v1.ContainerRestartPolicyAlways)
 		side.LivenessProbe, app.LivenessProbe = probeSpec("side-live", 5, 3), probeSpec("app-live", 5, 3)
+		side.ReadinessProbe = probeSpec("side-ready", 5, 1)
 		p := pod("p", app)
 		p.Spec.InitContainers = []v1.Container{side}
 		r.create(p)
+		ready := func() v1.ConditionStatus {
+			return condition(r.phase("p", v1.PodRunning), v1.PodReady).Status
+		}
 		r.advance(11 * time.Second)
-		r.phase("p", v1.PodRunning)
+		if got := ready(); got != v1.ConditionTrue {
+			t.Errorf("all probes succeed: Ready %s, want True", got)
+		}
+		a.fail("side-ready")
+		r.advance(6 * time.Second)
+		if got := ready(); got != v1.ConditionFalse {
+			t.Errorf("the sidecar's readiness probe fails: Ready %s, want False", got)
+		}
+		a.fail()
+		r.advance(6 * time.Second)
 		a.fail("side-live")
 		r.advance(15 * time.Second)
 		a.fail()

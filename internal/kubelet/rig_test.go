@@ -306,6 +306,20 @@ func (e *eventLog) count(part string) (n int) {
 	return n
 }
 
+// removeContainer takes a dead container's record out of the runtime.
+func (r *rig) removeContainer(id string) {
+	r.t.Helper()
+	ctx := context.Background()
+	client, err := cri.Dial(ctx, cri.Options{Endpoint: "/fake", Dialer: r.fake.Dialer()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.Runtime().RemoveContainer(ctx, id); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
 // killSandbox ends a Pod's sandbox behind the kubelet's back.
 func (r *rig) killSandbox(name string) {
 	r.t.Helper()

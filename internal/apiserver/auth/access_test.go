@@ -122,6 +122,7 @@ func eventually(t testing.TB, f func() error) {
 
 var dry = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
+// row: OPS-11
 func TestAuthenticationAndAuthorization(t *testing.T) {
 	s := serve(t, auth.Options{})
 	t.Logf("ready in %v", s.took)

@@ -36,6 +36,8 @@ func TestRankingOfEvictions(t *testing.T) {
 	}
 }
 
+// row: EVC-10
+// row: EVC-20
 func TestConfigurationOfEvictions(t *testing.T) {
 	n := &Role{eviction: evictionOptions{ranking: eviction.Seed003}, config: &kubeletconfig.KubeletConfiguration{
 		EvictionHard: map[string]string{"memory.available": "200Mi"}, EvictionMaxPodGracePeriod: 60,

@@ -27,6 +27,7 @@ func pod(name, ip string, ready bool) *corev1.Pod {
 // row: CTL-13
 // row: PRB-15
 // row: PRB-31
+// row: TRM-14
 func TestASliceFollowsReadinessAndTheEnd(t *testing.T) {
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "s", Namespace: "ns", UID: "s"},
 		Spec: corev1.ServiceSpec{

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,6 +64,9 @@ func TestDefaultThresholds(t *testing.T) {
 }
 
 // row: EVC-07
+// row: EVC-08
+// row: EVC-10
+// row: EVC-11
 func TestPresetsOfSoftThresholds(t *testing.T) {
 	for preset, want := range map[string]map[string]string{
 		"seed-000": {"memory.available": "500Mi", "nodefs.available": "15%"},
@@ -76,6 +80,19 @@ func TestPresetsOfSoftThresholds(t *testing.T) {
 					c.EvictionSoft[signal],
 					c.EvictionSoftGracePeriod[signal], text)
 			}
+		}
+		for signal := range want {
+			grace := "2m"
+			if preset == "seed-000" && signal == "memory.available" {
+				grace = "1m30s"
+			}
+			if got := c.EvictionSoftGracePeriod[signal]; got != grace {
+				t.Errorf("%s: grace of %s: got %q, want %q", preset, signal, got, grace)
+			}
+		}
+		if preset == "seed-000" && !maps.Equal(c.EvictionMinimumReclaim,
+			map[string]string{"memory.available": "200Mi", "nodefs.available": "500Mi"}) {
+			t.Errorf("%s: reclaims at least %v, want 200Mi and 500Mi", preset, c.EvictionMinimumReclaim)
 		}
 		if len(c.EvictionSoft) != len(want) || c.EvictionMaxPodGracePeriod != 60 {
 			t.Errorf("%s: got %v and %d s, want %v and 60 s", preset, c.EvictionSoft, c.EvictionMaxPodGracePeriod, want)

@@ -88,6 +88,8 @@ func answer(r devicemanager.Request) string {
 
 // Whatever a plugin prefers and whoever has what: a choice has as many devices as were asked for,
 // each once, healthy or taken over, and none that another container has.
+//
+// row: DEV-03
 func TestChoicesAreDisjoint(t *testing.T) {
 	ids := []string{"a", "b", "c", "d", "e", "f"}
 	some := func(t *rapid.T, what string) devicemanager.Set {

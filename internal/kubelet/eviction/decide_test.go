@@ -82,6 +82,88 @@ func TestHardThresholdActsAtOnce(t *testing.T) {
 	}
 }
 
+// Whatever the signal, a hard threshold acts at the first look, beside a soft one whose grace is not
+// over.
+//
+// row: EVC-09
+func TestEachHardThresholdActsAtOnce(t *testing.T) {
+	for _, signal := range allSignals {
+		n := newNode(t, eviction.Settings{Hard: map[string]string{string(signal): "10%"},
+			Soft: map[string]string{string(signal): "20%"}, SoftGracePeriod: map[string]string{string(signal): "2m"}})
+		n.in.Config.MaxPodGrace = time.Minute
+		web := named("web")
+		web.Spec.TerminationGracePeriodSeconds = ptrTo[int64](300)
+		n.add(web, eviction.PodUse{})
+		if d := n.look(0, map[eviction.Signal]int64{signal: 15 * gi}); d.Victim != nil || len(d.Met) != 1 {
+			t.Errorf("%s: got %+v, want the soft threshold met and nobody to go", signal, d)
+		}
+		d := n.look(time.Second, map[eviction.Signal]int64{signal: 9 * gi})
+		if d.Victim == nil || d.Victim.Grace != time.Second || !d.Target.Hard() {
+			t.Errorf("%s: got %+v, want web at the first look below, with 1 s of grace", signal, d.Victim)
+		}
+	}
+}
+
+var allSignals = []eviction.Signal{eviction.MemoryAvailable, eviction.AllocatableMemoryAvailable,
+	eviction.NodeFsAvailable, eviction.NodeFsInodesFree, eviction.ImageFsAvailable, eviction.ImageFsInodesFree,
+	eviction.ContainerFsAvailable, eviction.ContainerFsInodesFree, eviction.PIDAvailable}
+
+// Each soft threshold has its own grace period, though several are met at once.
+//
+// row: EVC-08
+func TestEachSoftThresholdHasItsOwnGrace(t *testing.T) {
+	n := newNode(t, eviction.Settings{
+		Soft:            map[string]string{"memory.available": "10%", "nodefs.available": "10%", "pid.available": "10%"},
+		SoftGracePeriod: map[string]string{"memory.available": "2m", "nodefs.available": "90s", "pid.available": "3m"}})
+	n.add(named("web"), working(gi))
+	low := map[eviction.Signal]int64{eviction.MemoryAvailable: gi, eviction.NodeFsAvailable: gi,
+		eviction.PIDAvailable: gi}
+	n.look(0, low)
+	for _, c := range []struct {
+		after time.Duration
+		want  []eviction.Signal
+	}{
+		{89 * time.Second, nil},
+		{time.Second, []eviction.Signal{eviction.NodeFsAvailable}},
+		{29 * time.Second, []eviction.Signal{eviction.NodeFsAvailable}},
+		{time.Second, []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable}},
+		{59 * time.Second, []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable}},
+		{time.Second, []eviction.Signal{eviction.MemoryAvailable, eviction.NodeFsAvailable, eviction.PIDAvailable}},
+	} {
+		var got []eviction.Signal
+		for _, x := range n.look(c.after, low).Thresholds {
+			got = append(got, x.Signal)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s after the beginning: acts on %v, want %v", n.in.Now.Sub(time.Unix(1000, 0)), got, c.want)
+		}
+	}
+}
+
+// The message says of what the node is short, how much it wants and how much there is.
+//
+// row: EVC-26
+func TestTheMessageNamesTheResource(t *testing.T) {
+	for signal, want := range map[eviction.Signal]string{
+		eviction.MemoryAvailable:            "memory. Threshold quantity: 10Gi, available: 9Gi. ",
+		eviction.AllocatableMemoryAvailable: "memory. Threshold quantity: 10Gi, available: 9Gi. ",
+		eviction.NodeFsAvailable:            "ephemeral-storage. Threshold quantity: 10Gi, available: 9Gi. ",
+		eviction.NodeFsInodesFree:           "inodes. Threshold quantity: 10Gi, available: 9663676416. ",
+		eviction.ImageFsAvailable:           "ephemeral-storage. Threshold quantity: 10Gi, available: 9Gi. ",
+		eviction.ImageFsInodesFree:          "inodes. Threshold quantity: 10Gi, available: 9663676416. ",
+		eviction.ContainerFsAvailable:       "ephemeral-storage. Threshold quantity: 10Gi, available: 9Gi. ",
+		eviction.ContainerFsInodesFree:      "inodes. Threshold quantity: 10Gi, available: 9663676416. ",
+		eviction.PIDAvailable:               "pids. Threshold quantity: 10Gi, available: 9663676416. ",
+	} {
+		n := newNode(t, eviction.Settings{Hard: map[string]string{string(signal): "10Gi"}})
+		n.add(named("web"), eviction.PodUse{})
+		d := n.look(0, map[eviction.Signal]int64{signal: 9 * gi})
+		if d.Victim == nil || d.Victim.Message != "The node was low on resource: "+want {
+			t.Errorf("%s: got %+v, want the message %q", signal, d.Victim, want)
+		}
+	}
+}
+
 func ptrTo[T any](v T) *T { return &v }
 
 // row: EVC-07
@@ -149,6 +231,23 @@ func TestMinimumReclaim(t *testing.T) {
 	if o := (eviction.Observations{eviction.MemoryAvailable: {Available: 250 * mi}}); eviction.Resolved(n.in.Config,
 		o) {
 		t.Error("after a reclaim 250Mi are left: got resolved, want 300Mi needed")
+	}
+	for _, signal := range allSignals[2:] { // each signal, with amounts of its own and shares
+		for value, more := range map[string]string{"10Gi": "500Mi", "10%": "0.48828125%"} {
+			n := newNode(t, eviction.Settings{Hard: map[string]string{string(signal): value},
+				MinimumReclaim: map[string]string{string(signal): more}})
+			n.add(named("web"), working(gi))
+			for _, c := range []struct {
+				free int64
+				act  bool
+			}{{10*gi + 100*mi, false}, {10*gi - mi, true}, {10*gi + 499*mi, true}, {10*gi + 501*mi, false},
+				{10*gi + 1*mi, false}} {
+				if d := n.look(10*time.Second, map[eviction.Signal]int64{signal: c.free}); (d.Target != nil) != c.act {
+					t.Errorf("%s below %s and %s more, %d Mi left: got target %v, want one: %t", signal, value, more,
+						c.free/mi, d.Target, c.act)
+				}
+			}
+		}
 	}
 }
 

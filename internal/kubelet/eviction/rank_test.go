@@ -188,6 +188,59 @@ func TestDiskPressureRanksByLocalStorage(t *testing.T) {
 			t.Errorf("%+v %s: got %v, want %s", c.disks, c.signal, got, c.want)
 		}
 	}
+	// All volumes, logs and layers of a Pod count, not only the first.
+	many := named("many")
+	many.Spec.Containers = append(many.Spec.Containers, v1.Container{Name: "more"})
+	for _, name := range []string{"v", "w"} {
+		many.Spec.Volumes = append(many.Spec.Volumes,
+			v1.Volume{Name: name, VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}})
+	}
+	for name, u := range map[string]eviction.PodUse{
+		"volumes": {Volumes: map[string]eviction.Space{"v": *space(1), "w": *space(5)}},
+		"logs": {Containers: []eviction.ContainerUse{{Name: "app", Logs: space(1)},
+			{Name: "more", Logs: space(5)}}},
+		"both": {Volumes: map[string]eviction.Space{"v": *space(2), "w": *space(1)},
+			Containers: []eviction.ContainerUse{{Name: "app", Logs: space(2)}, {Name: "more", Logs: space(1)}}},
+	} {
+		use["many"] = u
+		for _, signal := range []eviction.Signal{eviction.NodeFsAvailable, eviction.NodeFsInodesFree} {
+			got := eviction.Rank("", signal, eviction.Candidates{Pods: []*v1.Pod{dir, logs, many}, Use: use,
+				Disks: eviction.Disks{DedicatedImageFs: true}})
+			if got[0].Pod != many || got[1].Pod != dir || got[2].Pod != logs {
+				t.Errorf("%s of many, %s: got %s, %s, %s, want many, dir, logs", name, signal, got[0].Pod.Name,
+					got[1].Pod.Name, got[2].Pod.Name)
+			}
+		}
+	}
+}
+
+// What a Pod requests is what all its containers do, sidecars with them.
+//
+// row: EVC-18
+// row: EVC-19
+// row: EVC-20
+func TestRequestsOfAllContainersCount(t *testing.T) {
+	request := func(m int64) v1.Container {
+		return v1.Container{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+			v1.ResourceMemory: *resource.NewQuantity(m*mi, resource.BinarySI)}}}
+	}
+	below, above := named("below"), named("above")
+	below.Spec.Containers = []v1.Container{request(100), request(500)}
+	below.Spec.InitContainers = []v1.Container{request(300)}
+	below.Spec.InitContainers[0].RestartPolicy = ptrTo(v1.ContainerRestartPolicyAlways)
+	above.Spec.Containers = []v1.Container{request(100), request(100)}
+	use := map[types.UID]eviction.PodUse{"below": working(850 * mi), "above": working(250 * mi)}
+	for policy, want := range map[eviction.Ranking]string{eviction.Upstream: "above below",
+		eviction.Seed001: "above below", eviction.Seed003: "above"} {
+		var got []string
+		for _, r := range eviction.Rank(policy, eviction.MemoryAvailable,
+			eviction.Candidates{Pods: []*v1.Pod{below, above}, Use: use}) {
+			got = append(got, r.Pod.Name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: got %v, want %s", policy, got, want)
+		}
+	}
 }
 
 // row: EVC-25

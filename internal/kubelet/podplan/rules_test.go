@@ -67,6 +67,14 @@ func TestRestartPolicyDecides(t *testing.T) {
 			if got != want {
 				t.Errorf("%s in a Pod with %s: %s after 0, 1, 42, want %s", x.what, p, got, want)
 			}
+			if x.rules != nil {
+				continue
+			}
+			for _, code := range []int32{2, 125, 126, 127, 128, 137, 139, 143, 255, -1} { // one failure is as another
+				if got := podplan.ShouldRestart(&v1.Pod{Spec: v1.PodSpec{RestartPolicy: p}}, m, code); got != (want[1] == 'y') {
+					t.Errorf("%s in a Pod with %s: %v after %d, want the same as after 1", x.what, p, got, code)
+				}
+			}
 		}
 	}
 }
@@ -109,6 +117,7 @@ func testPod(p v1.RestartPolicy) *v1.Pod {
 }
 
 // row: RST-05
+// row: ISE-22
 func TestFinalPhase(t *testing.T) {
 	never, onFailure, always := v1.RestartPolicyNever, v1.RestartPolicyOnFailure, v1.RestartPolicyAlways
 	for _, x := range []struct {
@@ -132,8 +141,17 @@ func TestFinalPhase(t *testing.T) {
 		{never, "a=0 b=0", v1.PodSucceeded},         // the record of the init container is lost
 		{never, "i=0 s=run a=0 b=lost", ""},
 		{never, "i=0 s=run a=0 b=made", ""},
+		{never, "i=0 s=run j=0 k=137", v1.PodFailed}, // the last of several
+		{never, "i=0 s=run j=137", v1.PodFailed},     // one between
+		{never, "i=0 s=run j=run", ""},
+		{onFailure, "i=0 s=run j=137", ""},
+		{always, "i=0 s=run j=0 k=137", ""},
 	} {
-		phase, done := podplan.Outcome(testPod(x.policy), observedFrom(x.seen))
+		in := podplan.In{Pod: testPod(x.policy)}
+		if strings.Contains(x.seen, "j=") {
+			moreInits(&in)
+		}
+		phase, done := podplan.Outcome(in.Pod, observedFrom(x.seen))
 		if done != (x.want != "") || done && phase != x.want {
 			t.Errorf("%s, %q: %q %v, want %q", x.policy, x.seen, phase, done, x.want)
 		}

@@ -26,6 +26,9 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected transcripts in t
 // row: ISE-22
 // row: ISE-25
 // row: PWK-22
+// row: ISE-08
+// row: ISE-11
+// row: ISE-30
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

@@ -57,6 +57,7 @@ func condition(s v1.PodStatus, kind v1.PodConditionType) v1.PodCondition {
 // row: PST-12
 // row: PST-16
 // row: PST-26
+// row: DWN-04
 // row: NET-03
 func TestStatusOfARunningPod(t *testing.T) {
 	s := podstatus.Generate(running(testPod("b", "a")))

@@ -116,6 +116,7 @@ func TestCgroupPaths(t *testing.T) {
 
 func ptr[T any](v T) *T { return &v }
 
+// row: ISE-15
 // row: QOS-04
 func TestPodValues(t *testing.T) {
 	o := r.Options{CFSQuota: true}
@@ -126,6 +127,15 @@ func TestPodValues(t *testing.T) {
 	overhead.Spec.Overhead = list("cpu", "50m")
 	initBig := podOf(container("c", list("cpu", "100m"), list("cpu", "100m", "memory", "10Mi")))
 	initBig.Spec.InitContainers = []v1.Container{container("i", list("cpu", "1"), list("cpu", "1", "memory", "50Mi"))}
+	limited := container("c", list("cpu", "100m"), list("cpu", "100m", "memory", "10Mi"))
+	withSidecar, openSidecar, openInit, limitedOverhead := podOf(limited), podOf(limited), podOf(limited), podOf(limited)
+	withSidecar.Spec.InitContainers = []v1.Container{container("s", list("cpu", "500m"),
+		list("cpu", "500m", "memory", "20Mi"))}
+	openSidecar.Spec.InitContainers, openInit.Spec.InitContainers = []v1.Container{container("s", nil, nil)},
+		[]v1.Container{container("i", nil, nil)}
+	withSidecar.Spec.InitContainers[0].RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
+	openSidecar.Spec.InitContainers[0].RestartPolicy = ptr(v1.ContainerRestartPolicyAlways)
+	limitedOverhead.Spec.Overhead = list("cpu", "50m", "memory", "20Mi")
 	for name, tc := range map[string]struct {
 		pod  *v1.Pod
 		o    r.Options
@@ -146,6 +156,20 @@ func TestPodValues(t *testing.T) {
 		"a big init container counts": {
 			initBig, o, r.Values{Shares: ptr(uint64(1024)), Quota: ptr(int64(100000)), Period: ptr(uint64(100000)),
 				Memory: ptr(int64(50 << 20))},
+		},
+		"a sidecar counts with the app containers": {
+			withSidecar, o, r.Values{Shares: ptr(uint64(614)), Quota: ptr(int64(60000)), Period: ptr(uint64(100000)),
+				Memory: ptr(int64(30 << 20))},
+		},
+		"a sidecar without limits leaves the Pod open": {
+			openSidecar, o, r.Values{Shares: ptr(uint64(102))},
+		},
+		"an init container without limits too": {
+			openInit, o, r.Values{Shares: ptr(uint64(102))},
+		},
+		"overhead counts for limits": {
+			limitedOverhead, o, r.Values{Shares: ptr(uint64(153)), Quota: ptr(int64(15000)), Period: ptr(uint64(100000)),
+				Memory: ptr(int64(30 << 20))},
 		},
 		"tiny limit gets the least quota": {
 			podOf(container("c", list("cpu", "1m"), list("cpu", "1m"))), o,

@@ -68,6 +68,8 @@ func TestSignalToTheFirstProcessOfAContainer(t *testing.T) {
 }
 
 // A container in the PID namespace of others has no process that is told apart.
+//
+// row: EVC-09
 func TestNoSignalWhereTheFirstProcessIsNotKnown(t *testing.T) {
 	tree, cmd := container(t, traps, false)
 	if _, err := tree.SignalInit(t.Context(), signalledPod, signalledContainer, unix.SIGTERM); !errors.Is(err,

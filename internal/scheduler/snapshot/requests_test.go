@@ -40,3 +40,36 @@ func TestRequestsEqualTheLibrarys(t *testing.T) {
 		}
 	})
 }
+
+// The scheduler counts the larger of the app containers and the largest init container, with
+// sidecars and overhead.
+//
+// row: ISE-15
+func TestRequestsAreTheEffectiveOnes(t *testing.T) {
+	asks := func(cpu, memory string, policy *v1.ContainerRestartPolicy) v1.Container {
+		return v1.Container{RestartPolicy: policy, Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+			v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}}}
+	}
+	always := new(v1.ContainerRestartPolicyAlways)
+	apps := []v1.Container{asks("1", "1Gi", nil), asks("1", "1Gi", nil)}
+	for name, x := range map[string]struct {
+		spec          v1.PodSpec
+		milli, memory int64
+	}{
+		"app containers": {v1.PodSpec{Containers: apps}, 2000, 2 << 30},
+		"an init container that asks for more": {v1.PodSpec{Containers: apps,
+			InitContainers: []v1.Container{asks("3", "1Gi", nil)}}, 3000, 2 << 30},
+		"a sidecar":   {v1.PodSpec{Containers: apps, InitContainers: []v1.Container{asks("1", "1Gi", always)}}, 3000, 3 << 30},
+		"an overhead": {v1.PodSpec{Containers: apps, Overhead: apps[0].Resources.Requests}, 3000, 3 << 30},
+	} {
+		p := &v1.Pod{Spec: x.spec}
+		both, nonZero := snapshot.RequestsAndNonZero(p)
+		for form, got := range map[string]fit.Vector{"Requests": snapshot.Requests(p),
+			"RequestsNonZero": snapshot.RequestsNonZero(p), "both: requests": both, "both: nonzero": nonZero} {
+			if got.MilliCPU != x.milli || got.Memory != x.memory {
+				t.Errorf("%s, %s: %d milli-CPUs and %d bytes, want %d and %d", name, form, got.MilliCPU, got.Memory,
+					x.milli, x.memory)
+			}
+		}
+	}
+}

@@ -69,6 +69,8 @@ func simulate(t *testing.T, in Input, change func() Change) *forecast.Forecast {
 }
 
 // A drain evicts what is on the node, and each Pod comes again elsewhere.
+//
+// row: TOO-06
 func TestDrainTellsWhereEachPodGoes(t *testing.T) {
 	in := input(append(nodes("4", "4", "8"), deployment("web", 6, "500m"))...)
 	f := simulate(t, in, func() Change { return &Drain{Nodes: []string{"n2"}} })

@@ -724,6 +724,15 @@ func TestDeletionGracePeriod(t *testing.T) {
 		{"asked for more than the default", podOf(bound), n(3600), 3600},
 		{"at once, whatever the spec's", podOf(bound, ownGrace(45)), n(0), 0},
 		{"asked", podOf(bound), n(5), 5},
+		{"asked for more than the spec's", podOf(bound), n(60), 60},
+		{"own in the spec", podOf(bound, graceOf(45)), nil, 45},
+		{"own in the spec, asked", podOf(bound, graceOf(45)), n(44), 44},
+		{"own in the spec, as much as the default asked", podOf(bound, graceOf(5)), n(30), 30},
+		{"none in the spec", podOf(bound, graceOf(0)), nil, 0},
+		{"none in the spec, asked", podOf(bound, graceOf(0)), n(7), 7},
+		{"a second, as kubectl asks without --force", podOf(bound), n(1), 1},
+		{"it runs", podOf(bound, func(p *v1.Pod) { p.Status.Phase = v1.PodRunning }), nil, 30},
+		{"succeeded", podOf(bound, func(p *v1.Pod) { p.Status.Phase = v1.PodSucceeded }), n(5), 0},
 		{"at once", podOf(bound), n(0), 0},
 		{"negative", podOf(bound), n(-3), 1},
 		{"not placed", podOf(), n(5), 0},
@@ -735,10 +744,20 @@ func TestDeletionGracePeriod(t *testing.T) {
 			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
 		}
 	}
-	o := &metav1.DeleteOptions{}
-	if !gracefulDelete(context.Background(), podOf(bound), o) || *o.GracePeriodSeconds != 30 {
-		t.Error("grace not filled in")
+	for _, asked := range []*int64{nil, n(0), n(7)} {
+		want := int64(30)
+		if asked != nil {
+			want = *asked
+		}
+		o := &metav1.DeleteOptions{GracePeriodSeconds: asked}
+		if !gracefulDelete(context.Background(), podOf(bound), o) || *o.GracePeriodSeconds != want {
+			t.Errorf("grace filled in: %d, want %d", *o.GracePeriodSeconds, want)
+		}
 	}
+}
+
+func graceOf(seconds int64) func(*v1.Pod) {
+	return func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = &seconds }
 }
 
 // row: BND-02

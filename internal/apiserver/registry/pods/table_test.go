@@ -23,6 +23,7 @@ func running() v1.ContainerState {
 // TestTableRow holds READY, STATUS and RESTARTS as upstream prints them.
 //
 // row: OPS-01
+// row: ISE-16
 func TestTableRow(t *testing.T) {
 	inits := func(p *v1.Pod, states ...v1.ContainerStatus) {
 		for i := range states {

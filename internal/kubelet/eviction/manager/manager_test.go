@@ -266,6 +266,75 @@ func TestOnePodGoesAtATimeAndNoMoreThanNeeded(t *testing.T) {
 	})
 }
 
+// The victim of a soft threshold gets its own grace, and what it takes at most of the
+// configuration's; that of a hard one a second.
+//
+// row: EVC-09
+// row: EVC-10
+func TestTheVictimGetsItsGrace(t *testing.T) {
+	for _, c := range []struct {
+		own, want int64 // seconds
+		hard      bool
+	}{{300, 60, false}, {45, 45, false}, {300, 1, true}} {
+		run(t, eviction.MemoryAvailable, func(w *testNode) {
+			s := eviction.Settings{Hard: map[string]string{"memory.available": "10Gi"}}
+			if !c.hard {
+				s = eviction.Settings{Soft: s.Hard, SoftGracePeriod: map[string]string{"memory.available": "20s"}}
+			}
+			list, errs := eviction.Thresholds(s)
+			if len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			w.d.Config.Thresholds, w.d.Config.MaxPodGrace = list, time.Minute
+			w.free = 9 * gi
+			w.add("web", 5*gi)
+			w.pods[0].Spec.TerminationGracePeriodSeconds = &c.own
+			w.begin()
+			w.pass(19 * time.Second)
+			if soon := len(w.ended) > 0; soon != c.hard {
+				t.Errorf("hard %t: within 19 s got %v ended", c.hard, w.ended)
+			}
+			w.pass(2 * time.Second)
+			if end, ok := w.ends["web"]; !ok || end.Grace != time.Duration(c.want)*time.Second ||
+				end.Immediate != c.hard {
+				t.Errorf("hard %t, %d s of its own: got %+v, want %d s", c.hard, c.own, end, c.want)
+			}
+		})
+	}
+}
+
+// Each look shows all signals that were read, with value and capacity.
+//
+// row: EVC-01
+func TestEachSignalIsShown(t *testing.T) {
+	run(t, eviction.MemoryAvailable, func(w *testNode) {
+		var shown []eviction.Observations
+		w.d.Meter.Observed = func(o eviction.Observations) { shown = append(shown, o) }
+		at := func(n int64) *eviction.Observation {
+			return &eviction.Observation{At: time.Now(), Available: n + int64(len(shown)), Capacity: 100 * n}
+		}
+		w.d.Observe = func(context.Context) (eviction.Figures, eviction.Disks, error) {
+			return eviction.Figures{Memory: at(20 * gi), PodMemory: at(21 * gi), Processes: at(8),
+				NodeFs:  eviction.Filesystem{Bytes: at(2), Inodes: at(3)},
+				ImageFs: eviction.Filesystem{Bytes: at(4), Inodes: at(5)}}, eviction.Disks{}, nil
+		}
+		w.begin()
+		w.pass(10 * time.Second)
+		if len(shown) != 2 {
+			t.Fatalf("shown %d times in two looks, want twice", len(shown))
+		}
+		for i, o := range shown {
+			for signal, n := range map[eviction.Signal]int64{eviction.MemoryAvailable: 20 * gi,
+				eviction.AllocatableMemoryAvailable: 21 * gi, eviction.NodeFsAvailable: 2, eviction.NodeFsInodesFree: 3,
+				eviction.ImageFsAvailable: 4, eviction.ImageFsInodesFree: 5, eviction.PIDAvailable: 8} {
+				if x := o[signal]; x.Available != n+int64(i) || x.Capacity != 100*n {
+					t.Errorf("look %d, %s: got %+v, want %d of %d", i, signal, x, n+int64(i), 100*n)
+				}
+			}
+		}
+	})
+}
+
 // row: EVC-17
 func TestReclaimComesBeforeEviction(t *testing.T) {
 	both := []eviction.Reclaim{eviction.DeadContainers, eviction.UnusedImages}
@@ -407,6 +476,8 @@ func TestPodsOverTheirOwnLimitsGoFirst(t *testing.T) {
 
 // Disks that are slow to measure hold up neither the kernel's notice of memory nor a hard
 // threshold.
+//
+// row: EVC-09
 func TestMeasuringDisksHoldsUpNoEvictionForMemory(t *testing.T) {
 	for _, notice := range []bool{true, false} {
 		run(t, eviction.MemoryAvailable, func(w *testNode) {

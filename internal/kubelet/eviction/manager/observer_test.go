@@ -126,6 +126,7 @@ func TestMemoryIsTheWorkingSetOfTheRootCgroup(t *testing.T) {
 
 // row: EVC-14
 // row: EVC-15
+// row: EVC-06
 func TestSignalsOfDisksAndProcesses(t *testing.T) {
 	tree := trees(t, 0)["v2"]
 	o := observer(tree, "/root-dir")
@@ -245,6 +246,8 @@ func (s slowImages) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoRes
 
 // A runtime that does not say where its files are holds up the first look for a moment, and no
 // other one.
+//
+// row: EVC-09
 func TestARuntimeThatDoesNotAnswerHoldsUpNoLook(t *testing.T) {
 	tree := trees(t, gi)["v2"]
 	dir := t.TempDir()
