@@ -159,6 +159,15 @@ func (c *cluster) phase(ctx context.Context, name string) error {
 	return err
 }
 
+// statusOf returns an error that tells a Pod's status.
+func (c *cluster) statusOf(ctx context.Context, name string) error {
+	now, err := c.client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("pod %s: %s", name, now.Status.String())
+}
+
 // evictOne has a Pod eat until it is evicted, and adds what its journal says of that.
 func evictOne(ctx context.Context, c *cluster, pods podsCgroup, p *v1.Pod, stages map[string][]time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
@@ -168,7 +177,7 @@ func evictOne(ctx context.Context, c *cluster, pods podsCgroup, p *v1.Pod, stage
 	}
 	met, err := pods.short(ctx)
 	if err != nil {
-		return errors.Join(err, c.phase(context.WithoutCancel(ctx), p.Name))
+		return errors.Join(err, c.statusOf(context.WithoutCancel(ctx), p.Name))
 	}
 	if err := instance.Poll(ctx, 50*time.Millisecond, func() error { return c.phase(ctx, p.Name) }); err != nil {
 		return err
