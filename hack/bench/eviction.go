@@ -39,7 +39,7 @@ func (b *bench) eviction(ctx context.Context) (figures []result.Figure, err erro
 	if err != nil {
 		return nil, err
 	}
-	figures = append(figures, passes)
+	figures = append(figures, passes...)
 	config, err := evictionConfig()
 	if err != nil {
 		return nil, err
@@ -123,9 +123,11 @@ func (p podsCgroup) left() (int64, error) {
 }
 
 // eater is a Pod that eats memory, some 60 MiB a second, and does something when it is told to end.
+// It tolerates MemoryPressure: the node may still show that of the Pod before.
 func eater(name, trap string) *v1.Pod {
 	p := sleeper(name)
 	p.Spec.RestartPolicy = v1.RestartPolicyNever
+	p.Spec.Tolerations = []v1.Toleration{{Key: v1.TaintNodeMemoryPressure, Operator: v1.TolerationOpExists}}
 	memory := v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: resource.NewQuantity(2<<30,
 		resource.BinarySI)}
 	p.Spec.Volumes = []v1.Volume{{Name: "memory", VolumeSource: v1.VolumeSource{EmptyDir: &memory}}}
@@ -135,6 +137,37 @@ func eater(name, trap string) *v1.Pod {
 	return p
 }
 
+// short waits until the Pods have less left than the threshold, and returns when that was read.
+func (p podsCgroup) short(ctx context.Context) (time.Time, error) {
+	for {
+		left, err := p.left()
+		if err != nil || left < evictionThreshold {
+			return time.Now(), err
+		}
+		if err := sleep(ctx, time.Millisecond); err != nil {
+			return time.Time{}, fmt.Errorf("all Pods still have %d MiB left: %w", left>>20, err)
+		}
+	}
+}
+
+// phase returns an error that tells a Pod's phase, unless it has ended.
+func (c *cluster) phase(ctx context.Context, name string) error {
+	now, err := c.client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+	if err == nil && now.Status.Phase != v1.PodFailed && now.Status.Phase != v1.PodSucceeded {
+		err = fmt.Errorf("pod %s is %s", name, now.Status.Phase)
+	}
+	return err
+}
+
+// statusOf returns an error that tells a Pod's status.
+func (c *cluster) statusOf(ctx context.Context, name string) error {
+	now, err := c.client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("pod %s: %s", name, now.Status.String())
+}
+
 // evictOne has a Pod eat until it is evicted, and adds what its journal says of that.
 func evictOne(ctx context.Context, c *cluster, pods podsCgroup, p *v1.Pod, stages map[string][]time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
@@ -142,25 +175,11 @@ func evictOne(ctx context.Context, c *cluster, pods podsCgroup, p *v1.Pod, stage
 	if err := c.create(ctx, p); err != nil {
 		return err
 	}
-	var met time.Time
-	for met.IsZero() {
-		left, err := pods.left()
-		if err != nil {
-			return err
-		}
-		if left < evictionThreshold {
-			met = time.Now()
-		} else if err := sleep(ctx, time.Millisecond); err != nil {
-			return err
-		}
+	met, err := pods.short(ctx)
+	if err != nil {
+		return errors.Join(err, c.statusOf(context.WithoutCancel(ctx), p.Name))
 	}
-	if err := instance.Poll(ctx, 50*time.Millisecond, func() error {
-		now, err := c.client.CoreV1().Pods("default").Get(ctx, p.Name, metav1.GetOptions{})
-		if err == nil && now.Status.Phase != v1.PodFailed && now.Status.Phase != v1.PodSucceeded {
-			err = fmt.Errorf("pod %s is %s", p.Name, now.Status.Phase)
-		}
-		return err
-	}); err != nil {
+	if err := instance.Poll(ctx, 50*time.Millisecond, func() error { return c.phase(ctx, p.Name) }); err != nil {
 		return err
 	}
 	life, err := c.lifeOf(ctx, p.Name)

@@ -86,7 +86,8 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 	d := manager.Deps{
 		Config: config, Node: &v1.ObjectReference{Kind: "Node", Name: n.instance.NodeName,
 			UID: types.UID(n.instance.NodeName)},
-		Observe: o.Observe, Measure: o.Measure, Pods: k.ActivePods, KillPod: k.KillPod, CleanedUp: k.PodCleanedUp,
+		Observe: o.Observe, Measure: o.Measure, Containers: o.Containers,
+		Pods: k.ActivePods, KillPod: k.KillPod, CleanedUp: k.PodCleanedUp,
 		Reclaim: map[eviction.Reclaim]func(context.Context) error{
 			eviction.DeadContainers: k.DeleteAllUnusedContainers, eviction.UnusedImages: k.DeleteUnusedImages},
 		Events: a.events, Journal: a.sink(), Changed: changed, Notices: e.watcher.Notices(),

@@ -27,6 +27,7 @@ type Step struct {
 	ClaimStatus  *v1.PersistentVolumeClaim // status to write
 
 	EventType, Reason, Message string // an event about the object; empty Reason: none
+	Begins                     string // operation of a provisioner that begins with the step, if it has not
 }
 
 func eventStep(kind, reason, message string) Step {
@@ -135,6 +136,7 @@ func provisionClaim(c *v1.PersistentVolumeClaim, provisioner string) Step {
 		fmt.Sprintf("Waiting for a volume to be created either by the external provisioner '%s' or manually by the "+
 			"system administrator. If volume creation is delayed, please verify that the provisioner is running and "+
 			"correctly registered.", provisioner))
+	s.Begins = provision
 	if c.Annotations[volume.AnnStorageProvisioner] != provisioner {
 		s.Claim = c.DeepCopy()
 		metav1.SetMetaDataAnnotation(&s.Claim.ObjectMeta, volume.AnnBetaStorageProvisioner, provisioner)
@@ -228,11 +230,13 @@ func release(v *v1.PersistentVolume) Step {
 	switch v.Spec.PersistentVolumeReclaimPolicy {
 	case v1.PersistentVolumeReclaimDelete:
 		if v.Spec.CSI != nil || metav1.HasAnnotation(v.ObjectMeta, volume.AnnDynamicallyProvisioned) {
-			return Step{}
+			return Step{Begins: deletion}
 		}
-		return fail("VolumeFailedDelete",
+		s := fail(failedDeletion,
 			fmt.Sprintf("error getting deleter volume plugin for volume %q: no deletable volume plugin matched",
 				v.Name))
+		s.Begins = deletion
+		return s
 	case v1.PersistentVolumeReclaimRecycle:
 		return fail("VolumeFailedRecycle", "No recycler plugin found for the volume!")
 	}

@@ -40,13 +40,14 @@ type controller struct {
 	claims            corelisters.PersistentVolumeClaimLister
 	volumes           corelisters.PersistentVolumeLister
 	classes           storagelisters.StorageClassLister
+	operations        operations
 }
 
 // New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, store := d.Informers.Core().V1(), d.Informers.Storage().V1()
 	c := &controller{d, core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister(),
-		store.StorageClasses().Lister()}
+		store.StorageClasses().Lister(), operations{}}
 	counted.from.Store(&listers{c.claims, c.volumes})
 	q := controllerruntime.NewQueue("volumebinding", 1, c.syncHandler)
 	q.Watch(core.PersistentVolumeClaims().Informer(), func(old, cur runtime.Object) []string {
@@ -120,6 +121,7 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 	if name, ok := strings.CutPrefix(key, volumeKey); ok {
 		v, err := c.volumes.Get(name)
 		if err != nil {
+			c.operations.end(key, c.controllerContext.Time())
 			return 0, controllerruntime.IgnoreNotFound(err)
 		}
 		return 0, c.syncVolume(ctx, v)
@@ -127,6 +129,7 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 	ns, name, _ := cache.SplitMetaNamespaceKey(strings.TrimPrefix(key, claimKey))
 	claim, err := c.claims.PersistentVolumeClaims(ns).Get(name)
 	if err != nil {
+		delete(c.operations, key) // nobody wants a volume any more
 		return 0, controllerruntime.IgnoreNotFound(err)
 	}
 	if claim.DeletionTimestamp != nil {
@@ -150,7 +153,11 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 	}
 	in.Default = DefaultClass(classes)
 	step := ForClaim(claim, in)
+	if step.Begins != "" {
+		c.operations.begin(key, operation{in.Class.Provisioner, step.Begins, c.controllerContext.Time()})
+	}
 	err = c.do(ctx, claim, step)
+	c.operations.step(key, step, err, c.controllerContext.Time())
 	if s := step.Claim; s != nil && s.Spec.StorageClassName != nil && claim.Spec.StorageClassName == nil {
 		if err != nil {
 			notDefaulted.Inc()
@@ -181,7 +188,22 @@ func (c *controller) syncVolume(ctx context.Context, v *v1.PersistentVolume) err
 	if failed != nil {
 		return failed
 	}
-	return c.do(ctx, v, step)
+	key := volumeKey + v.Name
+	if step.Begins != "" {
+		c.operations.begin(key, operation{c.deleter(v, step), step.Begins, c.controllerContext.Time()})
+	}
+	err := c.do(ctx, v, step)
+	c.operations.step(key, step, err, c.controllerContext.Time())
+	return err
+}
+
+// deleter names who deletes a volume: the provisioner of its class.
+func (c *controller) deleter(v *v1.PersistentVolume, s Step) string {
+	class, err := c.classes.Get(volume.GetPersistentVolumeClass(v))
+	if err != nil || s.Reason == failedDeletion {
+		return unknownPlugin
+	}
+	return class.Provisioner
 }
 
 // do writes the step and records its event. After a conflict the object's new version causes

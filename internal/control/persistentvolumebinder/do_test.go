@@ -12,6 +12,9 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/testutil"
+	"k8s.io/component-helpers/storage/volume"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/journal"
@@ -59,4 +62,71 @@ func TestANewDefaultClassIsGivenToClaimsThatWait(t *testing.T) {
 		cancel()
 		<-done
 	})
+}
+
+// Provisioning is measured from the request to the bound claim, deletion from the release until the
+// volume is gone; what cannot be deleted is an error.
+//
+// row: OPS-11
+func TestOperationsOfProvisionersAreMeasured(t *testing.T) {
+	operationSeconds.Reset()
+	operationErrors.Reset()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		client := fake.NewClientset(claim(), class("example.com/p", storagev1.VolumeBindingImmediate))
+		shared := informers.NewSharedInformerFactory(client, 0)
+		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared,
+			Recorder: record.NewFakeRecorder(99), Journal: journal.Discard{}})
+		shared.Start(ctx.Done())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		volumes := client.CoreV1().PersistentVolumes()
+		pass := func(d time.Duration, err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(d)
+			synctest.Wait()
+		}
+		pass(3*time.Second, nil) // the provisioner takes so long
+		provisioned := vol("v", "1Gi", withClaimRef("data", "u"), func(v *v1.PersistentVolume) {
+			v.Annotations = map[string]string{volume.AnnDynamicallyProvisioned: "example.com/p"}
+			v.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimDelete
+		})
+		_, err := volumes.Create(ctx, provisioned, metav1.CreateOptions{})
+		pass(time.Minute, err)
+		expectOperation(t, "example.com/p", "provision", 1, 3, 0)
+		pass(time.Minute, client.CoreV1().PersistentVolumeClaims("ns").Delete(ctx, "data", metav1.DeleteOptions{}))
+		expectOperation(t, "example.com/p", "delete", 0, 0, 0)
+		pass(time.Minute, volumes.Delete(ctx, "v", metav1.DeleteOptions{}))
+		expectOperation(t, "example.com/p", "delete", 1, 60, 0)
+		static := vol("static", "1Gi", withClaimRef("gone", "g"), func(v *v1.PersistentVolume) {
+			v.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimDelete
+		})
+		_, err = volumes.Create(ctx, static, metav1.CreateOptions{})
+		pass(time.Minute, err)
+		expectOperation(t, "N/A", "delete", 0, 0, 1)
+		cancel()
+		<-done
+	})
+}
+
+// expectOperation checks what was measured of an operation: how often, the seconds of all, errors.
+func expectOperation(t *testing.T, plugin, name string, times uint64, seconds, failures float64) {
+	t.Helper()
+	h, err := testutil.GetHistogramVecFromGatherer(legacyregistry.DefaultGatherer, "volume_operation_total_seconds",
+		map[string]string{"plugin_name": plugin, "operation_name": name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed, err := testutil.GetCounterMetricValue(operationErrors.WithLabelValues(plugin, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, sum := h.GetAggregatedSampleCount(), h.GetAggregatedSampleSum(); n != times || sum != seconds ||
+		failed != failures {
+		t.Errorf("%s of %s: got %d of %v s and %v errors, want %d of %v s and %v", name, plugin, n, sum, failed, times,
+			seconds, failures)
+	}
 }

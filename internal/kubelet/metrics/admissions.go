@@ -16,10 +16,14 @@ type admissions struct {
 	levels  *prometheus.CounterVec
 	perPod  *prometheus.HistogramVec
 	orphans prometheus.Counter
+	again   *prometheus.CounterVec // Pods whose source took them away and has them again
 }
 
 func newAdmissions(k factory) admissions {
-	return admissions{
+	a := admissions{
+		again: k.counter("kubelet_restarted_pods_total",
+			"[ALPHA] Number of pods that have been restarted because they were deleted and recreated with the same UID "+
+				"while the kubelet was watching them (common for static pods, extremely uncommon for API pods)", "static"),
 		evicted: map[string]*prometheus.CounterVec{
 			"pods": k.counter("kubelet_preemptions",
 				"[ALPHA] Cumulative number of pod preemptions by preemption resource", "preemption_signal"),
@@ -38,6 +42,10 @@ func newAdmissions(k factory) admissions {
 				"the pod worker. This typically indicates the kubelet was restarted while a pod was force deleted in "+
 				"the API or in the local configuration, which is unusual.").WithLabelValues(),
 	}
+	for _, static := range []string{"true", ""} { // both are there from the beginning
+		a.again.WithLabelValues(static)
+	}
+	return a
 }
 
 // Preempted counts Pods that were ended for a critical one that lacked a resource.
@@ -58,6 +66,13 @@ func (m *Metrics) ImageCollected(reason string) {
 func (m *Metrics) Orphaned() {
 	if m != nil {
 		m.admissions.orphans.Inc()
+	}
+}
+
+// StaticPodRestarted counts a static Pod that runs again under the UID that it had.
+func (m *Metrics) StaticPodRestarted() {
+	if m != nil {
+		m.admissions.again.WithLabelValues("true").Inc()
 	}
 }
 

@@ -223,6 +223,7 @@ func (p *Pool) removeWorker(w *worker) {
 	delete(p.workers, w.uid)
 	if n, back := p.pendingRestarts[w.uid]; back {
 		delete(p.pendingRestarts, w.uid)
+		p.d.Meter.StaticPodRestarted()
 		p.startWorker(n)
 	}
 }

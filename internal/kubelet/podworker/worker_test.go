@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
+	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	"github.com/gantry-project/gantry/internal/kubelet/podactions"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
@@ -120,6 +123,49 @@ func TestNewestUpdateWins(t *testing.T) {
 		want := []string{"1 furnish 0", "1 create sandbox 0", "1 start c 5"} // the first two are one plan
 		if len(got) != 3 || got[0] != want[0] || got[1] != want[1] || got[2] != want[2] {
 			t.Errorf("got %q, want 3 in got, got[0] %v, got[1] %v and got[2] %v", got, want[0], want[1], want[2])
+		}
+	})
+}
+
+// A static Pod that its source takes away and has again while it still ends runs again under its
+// UID, which is counted.
+//
+// row: OPS-11
+func TestAStaticPodThatIsThereAgainIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, p := begin(t, map[string]time.Duration{"furnish": time.Second})
+		p.d.Meter = metrics.New()
+		static := testPod("1", "")
+		static.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
+		p.UpdatePod(UpdatePodOptions{Pod: static, Source: "file"})
+		time.Sleep(2 * time.Second)
+		restarted := func() string {
+			to := httptest.NewRecorder()
+			p.d.Meter.Handler().ServeHTTP(to, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			var out []string
+			for line := range strings.Lines(to.Body.String()) {
+				if strings.HasPrefix(line, "kubelet_restarted_pods_total") {
+					out = append(out, strings.TrimSpace(line))
+				}
+			}
+			return strings.Join(out, "\n")
+		}
+		const none, one = `kubelet_restarted_pods_total{static=""} 0` + "\n" + `kubelet_restarted_pods_total{static="true"} 0`,
+			`kubelet_restarted_pods_total{static=""} 0` + "\n" + `kubelet_restarted_pods_total{static="true"} 1`
+		if got := restarted(); got != none {
+			t.Errorf("before: got %q, want %q", got, none)
+		}
+		p.UpdatePod(UpdatePodOptions{Pod: static, Source: "file", Gone: true,
+			Termination: &podplan.Termination{Cause: "deleted", RequestedAt: time.Now(), Grace: time.Second}})
+		p.UpdatePod(UpdatePodOptions{Pod: static, Source: "file"})
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		starts := 0
+		for _, a := range w.actionsSoFar() {
+			starts += strings.Count(a, "start c")
+		}
+		if got := restarted(); got != one || starts != 2 {
+			t.Errorf("it ended and started %d times: got %q, want 2 and %q", starts, got, one)
 		}
 	})
 }

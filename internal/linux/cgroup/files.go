@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -8,11 +9,49 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
+// buffers are for readFile; most files of a cgroup fit.
+var buffers = sync.Pool{New: func() any { return new([4096]byte) }}
+
 func read(dir, name string) (string, error) {
-	b, err := os.ReadFile(filepath.Join(dir, name))
-	return strings.TrimSpace(string(b)), err
+	s, err := readFile(filepath.Join(dir, name))
+	return strings.TrimSpace(s), err
+}
+
+// readFile is os.ReadFile with less than half of its system calls: a file of a cgroup has no size
+// worth asking for and is never waited for. A node's cgroups are read by the hundreds.
+func readFile(name string) (string, error) {
+	fd, err := retried(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return "", &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer unix.Close(fd)
+	buffer := buffers.Get().(*[4096]byte)
+	defer buffers.Put(buffer)
+	text := ""
+	for {
+		n, err := retried(func() (int, error) { return unix.Read(fd, buffer[:]) })
+		if err != nil {
+			return text, &fs.PathError{Op: "read", Path: name, Err: err}
+		}
+		if n == 0 {
+			return text, nil
+		}
+		text += string(buffer[:n])
+	}
+}
+
+// retried calls f until no signal interrupts it.
+func retried(f func() (int, error)) (n int, err error) {
+	for {
+		if n, err = f(); err != unix.EINTR {
+			return n, err
+		}
+	}
 }
 
 // write never creates a file: one that does not exist means that the controller does not exist.
@@ -55,6 +94,17 @@ func readStat(dir, name string) map[string]uint64 {
 		}
 	}
 	return m
+}
+
+// statField is the value of a line "name value"; 0 if there is none.
+func statField(text, name string) uint64 {
+	for line := range strings.Lines(text) {
+		if v, ok := strings.CutPrefix(line, name); ok && strings.HasPrefix(v, " ") {
+			n, _ := strconv.ParseUint(strings.TrimSpace(v), 10, 64)
+			return n
+		}
+	}
+	return 0
 }
 
 func subtract(a, b uint64) uint64 {

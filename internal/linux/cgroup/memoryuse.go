@@ -11,25 +11,44 @@ import (
 // MemoryUse reads the memory of the cgroup at p, with everything below it. It reads three files,
 // where Measure reads all. "/" is the node, which has no limit.
 func (t *Tree) MemoryUse(p string) (usage.MemoryUse, error) {
-	p = clean(p)
-	dir := t.hierarchy.mainDir(p)
-	if _, err := os.Stat(dir); err != nil {
-		return usage.MemoryUse{}, fmt.Errorf("cgroup %s: %w", p, err)
+	u, err := t.memory(clean(p))
+	if err == nil {
+		u.Limit = bounded(readUint(t.hierarchy.mainDir(clean(p)), t.memoryFiles().limit))
 	}
-	names := [3]string{"memory.current", "inactive_file", "memory.max"}
+	return u, err
+}
+
+// WorkingSet is that of MemoryUse, in bytes; the limit is not read for it.
+func (t *Tree) WorkingSet(p string) (uint64, error) {
+	u, err := t.memory(clean(p))
+	return u.WorkingSet, err
+}
+
+// memoryFiles are the names of a cgroup's files, and of a field of memory.stat.
+type memoryFiles struct{ used, inactive, limit string }
+
+func (t *Tree) memoryFiles() memoryFiles {
 	if t.hierarchy.version() == 1 {
-		names = [3]string{"memory.usage_in_bytes", "total_inactive_file", "memory.limit_in_bytes"}
+		return memoryFiles{"memory.usage_in_bytes", "total_inactive_file", "memory.limit_in_bytes"}
 	}
-	stat := readStat(dir, "memory.stat")
-	used := readUint(dir, names[0])
-	if used == 0 && p == "/" { // version 2's root has no memory.current
-		used = stat["anon"] + stat["file"]
+	return memoryFiles{"memory.current", "inactive_file", "memory.max"}
+}
+
+// memory is MemoryUse without the limit.
+func (t *Tree) memory(p string) (u usage.MemoryUse, err error) {
+	dir, names := t.hierarchy.mainDir(p), t.memoryFiles()
+	stat, _ := read(dir, "memory.stat")
+	u.Bytes = readUint(dir, names.used)
+	if u.Bytes == 0 && p == "/" { // version 2's root has no memory.current
+		u.Bytes = statField(stat, "anon") + statField(stat, "file")
 	}
-	if used == 0 && len(stat) == 0 {
-		return usage.MemoryUse{}, fmt.Errorf("cgroup %s: no %s and no memory.stat in %s: is the memory controller on?",
-			p, names[0],
+	if u.Bytes == 0 && stat == "" {
+		if _, err := os.Stat(dir); err != nil {
+			return u, fmt.Errorf("cgroup %s: %w", p, err)
+		}
+		return u, fmt.Errorf("cgroup %s: no %s and no memory.stat in %s: is the memory controller on?", p, names.used,
 			filepath.Clean(dir))
 	}
-	return usage.MemoryUse{Bytes: used, WorkingSet: subtract(used, stat[names[1]]),
-		Limit: bounded(readUint(dir, names[2]))}, nil
+	u.WorkingSet = subtract(u.Bytes, statField(stat, names.inactive))
+	return u, nil
 }

@@ -39,7 +39,10 @@ type Deps struct {
 	Observe func(context.Context) (eviction.Figures, eviction.Disks, error)
 	// Measure reads what Pods take of a resource.
 	Measure func(context.Context, v1.ResourceName, []*v1.Pod) (map[types.UID]eviction.PodUse, error)
-	Pods    func() []*v1.Pod // those that hold something of the node, equal ones in the order they go
+	// Containers reads what the containers of a victim take of memory, to tell of it; nil: nobody
+	// tells of it
+	Containers func(*v1.Pod) []eviction.ContainerUse
+	Pods       func() []*v1.Pod // those that hold something of the node, equal ones in the order they go
 	// KillPod asks for the end of a Pod; false: it is not there.
 	KillPod   func(types.UID, podplan.Termination) (terminated <-chan struct{}, ok bool)
 	CleanedUp func(types.UID) bool // nothing of the Pod is left
@@ -150,8 +153,21 @@ func (m *Manager) look(ctx context.Context) bool {
 	}
 	m.reported.failure = ""
 	d = eviction.Decide(in)
+	if d.Victim != nil && d.Resource == v1.ResourceMemory && m.d.Containers != nil {
+		d = m.detailed(in, d.Victim.Pod)
+	}
 	m.state = d.State
 	return m.evict(ctx, d)
+}
+
+// detailed decides again, the same, knowing the victim's containers: its message names them. One
+// Pod's are read, not those of all.
+func (m *Manager) detailed(in eviction.In, victim *v1.Pod) eviction.Decision {
+	if use, measured := in.Use[victim.UID]; measured {
+		use.Containers = m.d.Containers(victim)
+		in.Use[victim.UID] = use
+	}
+	return eviction.Decide(in)
 }
 
 // overLimits has Pods over limits of their own end, once a period: looks that the kernel asks for

@@ -389,6 +389,35 @@ func TestReclaimComesBeforeEviction(t *testing.T) {
 	})
 }
 
+func TestOnlyTheVictimsContainersAreRead(t *testing.T) {
+	run(t, eviction.MemoryAvailable, func(w *testNode) {
+		var read []string
+		w.d.Containers = func(p *v1.Pod) []eviction.ContainerUse {
+			read = append(read, p.Name)
+			n := w.use[p.UID] - 1
+			return []eviction.ContainerUse{{Name: "app", Memory: &n}}
+		}
+		w.free = gi
+		w.add("small", 2*gi)
+		w.add("big", 50*gi)
+		w.begin()
+		const want = "Container app was using 53687091199, request is 0, has larger consumption of memory. "
+		end := w.ends["big"]
+		if !slices.Equal(read, []string{"big"}) || !strings.HasSuffix(end.Message, want) || end.Victim != end.Message {
+			t.Errorf("got containers of %v read, message %q, want big's, and it to end with %q", read, end.Message, want)
+		}
+	})
+	run(t, eviction.NodeFsAvailable, func(w *testNode) {
+		w.d.Containers = func(p *v1.Pod) []eviction.ContainerUse { t.Error("the memory of containers is read"); return nil }
+		w.free = gi
+		w.add("web", 9*gi)
+		w.begin()
+		if len(w.ended) != 1 {
+			t.Errorf("got %v ended, want web", w.ended)
+		}
+	})
+}
+
 // row: EVC-31
 func TestConditionsAreMadeKnown(t *testing.T) {
 	run(t, eviction.MemoryAvailable, func(w *testNode) {

@@ -21,6 +21,11 @@ type growing struct {
 	broken    bool
 }
 
+func (g *growing) WorkingSet(p string) (uint64, error) {
+	u, err := g.MemoryUse(p)
+	return u.WorkingSet, err
+}
+
 func (g *growing) MemoryUse(string) (usage.MemoryUse, error) {
 	g.reads++
 	if g.broken {

@@ -28,6 +28,7 @@ type Images interface {
 // Cgroups reads cgroups by path.
 type Cgroups interface {
 	MemoryUse(path string) (usage.MemoryUse, error) // "/" is the node
+	WorkingSet(path string) (uint64, error)         // of MemoryUse
 	Processes(path string) ([]int, error)
 	List(parent string) ([]string, error)
 }
@@ -182,7 +183,8 @@ func (o *Observer) readMounts(ctx context.Context) (m mounts, ok bool) {
 }
 
 // Measure reads what Pods take of a resource. Memory and processes are read from cgroups, without
-// the runtime, which may be what hangs; Pods without a cgroup are left out.
+// the runtime, which may be what hangs, and without their containers; Pods without a cgroup are left
+// out.
 func (o *Observer) Measure(ctx context.Context, of v1.ResourceName,
 	pods []*v1.Pod) (map[types.UID]eviction.PodUse, error) {
 	out := map[types.UID]eviction.PodUse{}
@@ -217,21 +219,23 @@ func (o *Observer) Measure(ctx context.Context, of v1.ResourceName,
 // measureCgroup reads what a Pod takes of memory or processes; nil when it has no cgroup.
 func (o *Observer) measureCgroup(of v1.ResourceName, p *v1.Pod) *eviction.PodUse {
 	at := o.PodPath(p)
-	memory, err := o.Cgroups.MemoryUse(at)
+	memory, err := o.Cgroups.WorkingSet(at)
 	if err != nil {
 		return nil
 	}
-	u := &eviction.PodUse{Memory: signed(memory.WorkingSet)}
-	if of == v1.ResourceMemory {
-		u.Containers = o.containers(p, at)
-	} else if list, err := o.Cgroups.Processes(at); err == nil {
+	u := &eviction.PodUse{Memory: signed(memory)}
+	if of == v1.ResourceMemory { // containers are told of, not compared: see Containers
+		return u
+	}
+	if list, err := o.Cgroups.Processes(at); err == nil {
 		u.Processes = uint64(len(list))
 	}
 	return u
 }
 
-// containers reads the memory of the containers that the Pod's status names.
-func (o *Observer) containers(p *v1.Pod, at string) []eviction.ContainerUse {
+// Containers reads the memory of the containers that the Pod's status names.
+func (o *Observer) Containers(p *v1.Pod) []eviction.ContainerUse {
+	at := o.PodPath(p)
 	var out []eviction.ContainerUse
 	for _, list := range [][]v1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses,
 		p.Status.EphemeralContainerStatuses} {
@@ -241,7 +245,7 @@ func (o *Observer) containers(p *v1.Pod, at string) []eviction.ContainerUse {
 				continue
 			}
 			if memory, err := o.containerMemory(at, id); err == nil {
-				out = append(out, eviction.ContainerUse{Name: s.Name, Memory: signed(memory.WorkingSet)})
+				out = append(out, eviction.ContainerUse{Name: s.Name, Memory: signed(memory)})
 			}
 		}
 	}
@@ -250,8 +254,8 @@ func (o *Observer) containers(p *v1.Pod, at string) []eviction.ContainerUse {
 
 // containerMemory reads the memory of a container by its id, which is the name of its cgroup, or
 // with systemd a part of it (cri-containerd-ID.scope): listing costs more than a reading.
-func (o *Observer) containerMemory(at, id string) (usage.MemoryUse, error) {
-	memory, err := o.Cgroups.MemoryUse(path.Join(at, id))
+func (o *Observer) containerMemory(at, id string) (uint64, error) {
+	memory, err := o.Cgroups.WorkingSet(path.Join(at, id))
 	if err == nil {
 		return memory, nil
 	}
@@ -263,7 +267,7 @@ func (o *Observer) containerMemory(at, id string) (usage.MemoryUse, error) {
 	if i < 0 {
 		return memory, err // it has ended meanwhile
 	}
-	return o.Cgroups.MemoryUse(path.Join(at, children[i]))
+	return o.Cgroups.WorkingSet(path.Join(at, children[i]))
 }
 
 func signed(n uint64) *int64 {
