@@ -60,6 +60,10 @@ type lab struct {
 	lost    string   // the node that is silent; empty: none
 	sets    []string // names of the Deployments
 	first   []string // names of the Pods before the change
+	// kill and start end and begin the kubelet of a node
+	kill, start func(node string)
+	// patience is how many looks in a row must see the same other state before the forecast is wrong
+	patience int
 }
 
 // row: TOO-06
@@ -69,7 +73,8 @@ func TestForecastsComeTrue(t *testing.T) {
 	n, seed := fromEnv(t, "FORECAST_SCENARIOS", shortScenarios), fromEnv(t, "FORECAST_SEED", 2)
 	c := testcluster.Start(t, testcluster.WithNodes("n1", "n2", "n3", "n4"),
 		testcluster.WithNodeMonitorGracePeriod(25*time.Second))
-	l := &lab{t: t, cluster: c, client: c.Client, rand: rand.New(rand.NewPCG(1, uint64(seed)))}
+	l := labOf(t, c)
+	l.rand = rand.New(rand.NewPCG(1, uint64(seed)))
 	_, err := c.Client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}, metav1.CreateOptions{})
 	l.must(err)
@@ -106,6 +111,12 @@ func TestForecastsComeTrue(t *testing.T) {
 	if equal < n || compared["lose"] == 0 || compared["claims"] == 0 {
 		t.Errorf("only %d scenarios of %d were determined", equal, n)
 	}
+}
+
+// labOf is a lab of a cluster in memory.
+func labOf(t *testing.T, c *testcluster.Cluster) *lab {
+	return &lab{t: t, cluster: c, client: c.Client, kill: c.KillNode, start: func(node string) { c.StartNode(node) },
+		patience: 160}
 }
 
 // fromEnv is the number that a variable of the environment has, or else the usual one.
@@ -210,7 +221,7 @@ func (l *lab) change(i int) (func() scenario.Change, func()) {
 		node := fmt.Sprint("n", 1+l.rand.IntN(4))
 		return func() scenario.Change { return &scenario.Lose{Nodes: []string{node}} }, func() {
 			l.lost = node
-			l.cluster.KillNode(node)
+			l.kill(node)
 		}
 	case l.claims && l.rand.IntN(2) == 0:
 		node := l.nodeOf("db-0")
@@ -382,14 +393,14 @@ func (l *lab) settled(want state, left *leaving) state {
 	defer left.stop()
 	var last state
 	same := 0
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		now := l.stateOf(l.pods())
 		now.order = left.order()
 		if now != last {
 			last, same = now, 0
 		}
 		same++
-		if now == want && same > 12 || same > 160 && l.lost == "" {
+		if now == want && same > 12 || same > l.patience && l.lost == "" {
 			return now
 		}
 	}
@@ -427,7 +438,7 @@ func (l *lab) pods() []corev1.Pod {
 func (l *lab) clean() {
 	ctx := l.t.Context()
 	if l.lost != "" {
-		l.cluster.StartNode(l.lost)
+		l.start(l.lost)
 		l.lost = ""
 	}
 	l.must(l.client.CoreV1().Namespaces().Delete(ctx, l.ns, metav1.DeleteOptions{}))

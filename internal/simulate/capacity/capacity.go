@@ -103,15 +103,21 @@ func placedOf(in In, h handle) (placed, error) {
 	return out, nil
 }
 
-// Count places Pods until none fits.
-func Count(ctx context.Context, in In) (Answer, error) {
+// prepare returns the nodes with the Pods on them, and the scheduler's plugins.
+func prepare(in In) (placed, *schedule.PluginSet, error) {
 	h := handle{volumes: volumelisters.Of(in.Objects...), informers: informers.NewSharedInformerFactory(nil, 0),
 		devices: dynamicresources.NewFixedManager(in.Objects...)}
 	cluster, err := placedOf(in, h)
 	if err != nil {
-		return Answer{}, err
+		return placed{}, nil, err
 	}
 	set, err := plugins.DefaultPluginSet(v1.DefaultSchedulerName, h)
+	return cluster, set, err
+}
+
+// Count places Pods until none fits.
+func Count(ctx context.Context, in In) (Answer, error) {
+	cluster, set, err := prepare(in)
 	if err != nil {
 		return Answer{}, err
 	}

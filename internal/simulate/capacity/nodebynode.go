@@ -110,9 +110,8 @@ func fillNode(ctx context.Context, pod *v1.Pod, set *schedule.PluginSet,
 			return fits, r, nil
 		}
 		fits++
-		placed := p
-		placed.Spec.NodeName = r.SuggestedHost
-		if err := cache.AssumePod(&placed, r.SuggestedHost); err != nil {
+		p.Spec.NodeName = r.SuggestedHost
+		if err := cache.AssumePod(&p, r.SuggestedHost); err != nil {
 			return 0, nil, err
 		}
 	}
