@@ -216,7 +216,7 @@ func (l *realLab) comesTrue(change func() scenario.Change, do func(), means stat
 	}
 	left := l.watchLeaving()
 	do()
-	came := l.settled(foretold, left)
+	came, _ := l.settled(foretold, left)
 	if came != foretold {
 		l.t.Errorf("%s %v:\nforetold %+v\ncame     %+v", change().Verb(), change().Target(), foretold, came)
 	}

@@ -71,8 +71,9 @@ func fillNodes(ctx context.Context, in In, cluster placed, set *schedule.PluginS
 	}
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
+			f := filler{pod: in.Pod, set: set}
 			for n := take(); n != nil; n = take() {
-				fits, last, err := fillNode(ctx, in.Pod, set, cluster.only(n))
+				fits, last, err := f.fillNode(ctx, cluster.only(n))
 				mu.Lock()
 				if err != nil {
 					failed = err
@@ -98,14 +99,22 @@ func (c placed) only(n *v1.Node) *snapshot.Cache {
 	return cache
 }
 
-// fillNode places Pods on one node until it takes none; last is the result of that one.
-func fillNode(ctx context.Context, pod *v1.Pod, set *schedule.PluginSet,
-	cache *snapshot.Cache) (fits int, last *schedule.Result, err error) {
+// filler fills node after node with a Pod. One goroutine uses it.
+type filler struct {
+	pod     *v1.Pod
+	set     *schedule.PluginSet
+	buffers schedule.Buffers
+}
+
+// fillNode places Pods on one node until it takes none; last is the result of that one, until the
+// next call.
+func (f *filler) fillNode(ctx context.Context, cache *snapshot.Cache) (fits int, last *schedule.Result, err error) {
 	for ctx.Err() == nil {
-		p := *pod // nothing writes below its fields
+		p := *f.pod // nothing writes below its fields
 		p.Name = "capacity-" + strconv.Itoa(fits)
 		p.UID = types.UID(p.Name)
-		r := schedule.SchedulePod(ctx, schedule.Input{Pod: &p, Snapshot: cache.UpdateSnapshot(), Plugins: set})
+		r := schedule.SchedulePod(ctx, schedule.Input{Pod: &p, Snapshot: cache.UpdateSnapshot(), Plugins: f.set,
+			Buffers: &f.buffers})
 		if !r.Scheduled() {
 			return fits, r, nil
 		}

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	goruntime "runtime"
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -86,6 +89,7 @@ type fileReader struct {
 	unknown map[string]bool // kinds of custom resources
 	at      time.Time
 	strict  bool
+	failed  error // of a part of a List
 }
 
 // strictly reads objects and refuses unknown fields.
@@ -107,6 +111,53 @@ func (r *fileReader) read(_ string, doc []byte) error {
 	return r.object(raw)
 }
 
+// fewItems is how many items of a List are not worth a second goroutine.
+const fewItems = 100
+
+// items takes the items of a List in, many side by side, in their order.
+func (r *fileReader) items(items []json.RawMessage) error {
+	cores := goruntime.GOMAXPROCS(0)
+	each := max(fewItems, (len(items)+cores-1)/cores)
+	var parts []*fileReader
+	var all errgroup.Group
+	for from := 0; from < len(items); from += each {
+		part := &fileReader{unknown: map[string]bool{}, strict: r.strict}
+		parts = append(parts, part)
+		all.Go(func() error {
+			for i, item := range items[from:min(from+each, len(items))] {
+				if err := part.object(item); err != nil {
+					part.failed = fmt.Errorf("items[%d]: %w", from+i, err)
+					break
+				}
+			}
+			return nil
+		})
+	}
+	_ = all.Wait() // the parts have their errors, of which the first counts
+	for _, part := range parts {
+		if part.failed != nil {
+			return part.failed
+		}
+		r.merge(part)
+	}
+	return nil
+}
+
+// merge takes over what a part of a List had.
+func (r *fileReader) merge(part *fileReader) {
+	r.objects = append(r.objects, part.objects...)
+	for k := range part.unknown {
+		r.unknown[k] = true
+	}
+	if part.usage != nil && r.usage == nil {
+		r.usage = usage.Figures{}
+	}
+	maps.Copy(r.usage, part.usage)
+	if !part.at.IsZero() {
+		r.at = part.at
+	}
+}
+
 // object takes one object in, or the items of a List.
 func (r *fileReader) object(raw []byte) error {
 	var s Snapshot
@@ -117,12 +168,7 @@ func (r *fileReader) object(raw []byte) error {
 		if !s.TakenAt.IsZero() {
 			r.at = s.TakenAt
 		}
-		for i, item := range s.Items {
-			if err := r.object(item); err != nil {
-				return fmt.Errorf("items[%d]: %w", i, err)
-			}
-		}
-		return nil
+		return r.items(s.Items)
 	}
 	if is, err := r.usageIn(s.APIVersion, s.Kind, raw); is {
 		return err

@@ -2,9 +2,11 @@ package source
 
 import (
 	"bytes"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,5 +129,45 @@ func TestUnknownKinds(t *testing.T) {
 		"apiVersion: x.y/v1\nkind: Z\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: ns}\n"))
 	if err != nil || len(c.Objects) != 1 || c.Note() != "not read, so not copied: x.y/v1 Z" {
 		t.Errorf("%v, %d objects, %q", err, len(c.Objects), c.Note())
+	}
+}
+
+// A long List is read side by side: its objects stay in its order, whatever is of a List within it,
+// kinds that nobody knows are named once, and of several faults the first is told.
+func TestLongLists(t *testing.T) {
+	var items []string
+	for i := range 5 * fewItems {
+		switch {
+		case i%100 == 7:
+			items = append(items, `{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "x"}}`)
+		case i%100 == 50:
+			items = append(items, fmt.Sprintf(`{"apiVersion": "v1", "kind": "List", "items": [
+				{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n%d"}}]}`, i))
+		default:
+			items = append(items, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n%d"}}`, i))
+		}
+	}
+	read := func() (Copied, error) {
+		c, _, err := FromFiles([]string{"-"}, strings.NewReader(
+			`{"apiVersion": "v1", "kind": "List", "items": [`+strings.Join(items, ", ")+"]}"))
+		return c, err
+	}
+	c, err := read()
+	if err != nil || len(c.Objects) != len(items)-5 || !slices.Equal(c.Unread, []string{"example.com/v1 Thing"}) {
+		t.Fatalf("got %d objects, unread %v, error %v", len(c.Objects), c.Unread, err)
+	}
+	at := 0
+	for i := range items {
+		if i%100 == 7 {
+			continue
+		}
+		if got, want := c.Objects[at].(*corev1.Node).Name, fmt.Sprint("n", i); got != want {
+			t.Fatalf("object %d: got %s, want %s", at, got, want)
+		}
+		at++
+	}
+	items[130], items[460] = `{"kind": 1}`, `{"kind": 2}`
+	if _, err := read(); err == nil || !strings.Contains(err.Error(), "items[130]") {
+		t.Errorf("got error %v, want that of items[130]", err)
 	}
 }
