@@ -23,8 +23,9 @@ import (
 const perNode = 10
 
 // capacity measures `gantry simulate capacity` as a person runs it, on two cores: from a snapshot
-// of 100,000 nodes on which 1,000,000 Pods fit. "command" is the whole call, "reading" is how long
-// the file takes to read alone, and "RSS" the most memory that the call had.
+// of 100,000 nodes on which 1,000,000 Pods fit. "command" is the whole call, "CPU time" what it took
+// of both cores together and "RSS" the most memory that it had; "reading" is how long the file takes
+// to read alone.
 func (b *bench) capacity(ctx context.Context) ([]result.Figure, error) {
 	nodes := 100_000
 	if b.short {
@@ -42,44 +43,47 @@ func (b *bench) capacity(ctx context.Context) ([]result.Figure, error) {
 	if err := os.WriteFile(pod, []byte(capacityPod), 0o600); err != nil {
 		return nil, err
 	}
-	var reading, command []time.Duration
+	var reading, command, cpu []time.Duration
 	rss := 0.0
 	for range b.times(3) {
 		begun := time.Now()
-		if _, _, err := source.FromFiles([]string{snapshot}, nil); err != nil {
+		if _, _, err := source.FromFiles(ctx, []string{snapshot}, nil); err != nil {
 			return nil, err
 		}
 		reading = append(reading, time.Since(begun))
 		begun = time.Now()
-		most, err := b.countCapacity(ctx, snapshot, pod, nodes*perNode)
+		used, err := b.countCapacity(ctx, snapshot, pod, nodes*perNode)
 		if err != nil {
 			return nil, err
 		}
-		command, rss = append(command, time.Since(begun)), max(rss, most)
+		command, cpu = append(command, time.Since(begun)), append(cpu, used.UserTime()+used.SystemTime())
+		if u, ok := used.SysUsage().(*syscall.Rusage); ok {
+			rss = max(rss, mib(u.Maxrss))
+		}
 	}
 	name := fmt.Sprintf("%d nodes, %d Pods", nodes, nodes*perNode)
 	return []result.Figure{result.Durations(name+"/command", command), result.Durations(name+"/reading", reading),
+		result.Durations(name+"/CPU time", cpu),
 		result.Value(name+"/RSS", "MiB", rss)}, nil
 }
 
-// countCapacity runs the command once, and returns its most memory in MiB. The error is also that
-// another number of Pods fits.
-func (b *bench) countCapacity(ctx context.Context, snapshot, pod string, want int) (rss float64, err error) {
+// countCapacity runs the command once. The error is also that another number of Pods fits.
+func (b *bench) countCapacity(ctx context.Context, snapshot, pod string, want int) (*os.ProcessState, error) {
 	c := exec.CommandContext(ctx, b.binary, "simulate", "capacity", "-f", pod, "--from", snapshot, "-o", "json")
 	c.Env = append(os.Environ(), "GOMAXPROCS=2")
 	c.Stderr = os.Stderr
 	out, err := c.Output()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var answer struct{ Fits int }
-	if err := json.Unmarshal(out, &answer); err != nil || answer.Fits != want {
-		return 0, fmt.Errorf("%d Pods fit, error %w, want %d", answer.Fits, err, want)
+	if err := json.Unmarshal(out, &answer); err != nil {
+		return nil, err
 	}
-	if u, ok := c.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		rss = mib(u.Maxrss)
+	if answer.Fits != want {
+		return nil, fmt.Errorf("%d Pods fit, want %d", answer.Fits, want)
 	}
-	return rss, nil
+	return c.ProcessState, nil
 }
 
 const capacityPod = `apiVersion: v1

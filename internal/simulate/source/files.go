@@ -1,6 +1,7 @@
 package source
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -56,15 +57,15 @@ func WriteSnapshot(w io.Writer, c Copied, at time.Time) error {
 
 // FromFiles reads snapshots and manifests: files, directories (their .yaml, .yml and .json files,
 // and those below), - for standard input. at is the time of the copy, if a file tells. The error
-// names the file, and the object's place in it.
-func FromFiles(names []string, stdin io.Reader) (c Copied, at time.Time, err error) {
-	return (&fileReader{unknown: map[string]bool{}}).all(names, stdin)
+// names the file, and the object's place in it, or is that ctx ended.
+func FromFiles(ctx context.Context, names []string, stdin io.Reader) (c Copied, at time.Time, err error) {
+	return (&fileReader{unknown: map[string]bool{}, ended: ctx.Err}).all(names, stdin)
 }
 
 // Given reads manifests that a person gives to be applied or counted, as FromFiles does, and
 // refuses fields that there are not, fields that stand twice, and objects without metadata.name.
 func Given(names []string, stdin io.Reader) (Copied, error) {
-	c, _, err := (&fileReader{unknown: map[string]bool{}, strict: true}).all(names, stdin)
+	c, _, err := (&fileReader{unknown: map[string]bool{}, ended: func() error { return nil }, strict: true}).all(names, stdin)
 	return c, err
 }
 
@@ -88,6 +89,7 @@ type fileReader struct {
 	usage   usage.Figures
 	unknown map[string]bool // kinds of custom resources
 	at      time.Time
+	ended   func() error // nil: go on
 	strict  bool
 	failed  error // of a part of a List
 }
@@ -121,7 +123,7 @@ func (r *fileReader) items(items []json.RawMessage) error {
 	var parts []*fileReader
 	var all errgroup.Group
 	for from := 0; from < len(items); from += each {
-		part := &fileReader{unknown: map[string]bool{}, strict: r.strict}
+		part := &fileReader{unknown: map[string]bool{}, ended: r.ended, strict: r.strict}
 		parts = append(parts, part)
 		all.Go(func() error {
 			for i, item := range items[from:min(from+each, len(items))] {
@@ -160,6 +162,9 @@ func (r *fileReader) merge(part *fileReader) {
 
 // object takes one object in, or the items of a List.
 func (r *fileReader) object(raw []byte) error {
+	if err := r.ended(); err != nil {
+		return err
+	}
 	var s Snapshot
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return fmt.Errorf("not a Kubernetes object: %w", err)
