@@ -123,8 +123,9 @@ func Count(ctx context.Context, in In) (Answer, error) {
 	}
 	out := Answer{Nodes: len(cluster.nodes)}
 	var c counts
-	if in.Limit == 0 && dependsOnNodeAlone(set, in.Pod, cluster.cache.UpdateSnapshot()) {
-		if c, err = fillNodes(ctx, in, cluster, set); err != nil {
+	needed, alone := onNodeAlone(ctx, set, in.Pod, cluster.cache.UpdateSnapshot())
+	if alone && in.Limit == 0 {
+		if c, err = fillNodes(ctx, in, cluster, needed); err != nil {
 			return Answer{}, err
 		}
 	} else {
