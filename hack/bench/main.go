@@ -59,7 +59,7 @@ func (b *bench) parts() []part {
 	return []part{
 		{"start", b.start}, {"idle", b.idle}, {"pods", b.pods}, {"latencies", b.latencies}, {"node", b.node},
 		{"eviction", b.eviction}, {"managers", b.managers},
-		{"api", b.api}, {"load", b.load}, {"dns", b.dns},
+		{"api", b.api}, {"load", b.load}, {"dns", b.dns}, {"capacity", b.capacity},
 		{"network/changes", b.changes}, {"network/connections", b.connections}, {"network/attachments", b.attachments},
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -158,6 +160,62 @@ func TestSessions(t *testing.T) {
 	}
 	if w := request(s, "DELETE", "/api/session", "", "Cookie", cookie); w.Result().Cookies()[0].MaxAge >= 0 {
 		t.Errorf("the session was not ended: %v", w.Result().Cookies())
+	}
+}
+
+// Two instances on one host, seen by one browser: browsers keep cookies by host alone, so each has
+// the port in its cookie's name. Neither session takes the other's place or ends it.
+func TestSessionsOfTwoInstancesOnOneHost(t *testing.T) {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses, pages := map[string]string{}, map[string]*Server{}
+	certificates := x509.NewCertPool()
+	for i, name := range []string{"first", "second"} {
+		pages[name] = page()
+		pages[name].options.Key, pages[name].options.Cluster = bytes.Repeat([]byte{byte(i)}, KeySize), name
+		at := httptest.NewTLSServer(pages[name].Handler())
+		t.Cleanup(at.Close)
+		certificates.AddCert(at.Certificate())
+		addresses[name] = at.URL
+	}
+	browser := &http.Client{Jar: jar, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: certificates}}}
+	ask := func(method, name, body string) (code int, text string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, addresses[name]+"/api/session", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := browser.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Body.Close()
+		raw, err := io.ReadAll(w.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w.StatusCode, string(raw)
+	}
+	for _, name := range []string{"first", "second"} {
+		if code, text := ask("POST", name, fmt.Sprintf(`{"token": %q}`, pages[name].Token(who))); code != 204 {
+			t.Fatalf("%s: %d %s", name, code, text)
+		}
+	}
+	for _, name := range []string{"first", "second"} {
+		if code, text := ask("GET", name, ""); code != 200 || !strings.Contains(text, fmt.Sprintf("%q", name)) {
+			t.Errorf("with two sessions the %s says %d %s", name, code, text)
+		}
+	}
+	if code, text := ask("DELETE", "first", ""); code != 204 {
+		t.Errorf("ending the first: %d %s", code, text)
+	}
+	for name, want := range map[string]int{"first": 401, "second": 200} {
+		if code, text := ask("GET", name, ""); code != want {
+			t.Errorf("after the end of the first, the %s says %d %s, want %d", name, code, text, want)
+		}
 	}
 }
 

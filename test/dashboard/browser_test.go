@@ -33,6 +33,8 @@ type site struct {
 	at     string // host:port
 	stop   func()
 	cert   tls.Certificate
+
+	entered int // how often a session had to be begun
 }
 
 // serve starts the page of a cluster. Each person is impersonated, as RBAC knows it.

@@ -2,7 +2,9 @@ package dashboard
 
 import (
 	"fmt"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -237,6 +239,28 @@ func TestARestartOfTheServer(t *testing.T) {
 	b.until("both Pods", blocks("ready")+" === 2")
 }
 
+// Two pages on one host, in one browser: each keeps its session.
+func TestTwoPagesOnOneHost(t *testing.T) {
+	c := cluster(t)
+	first, second := serve(t, c), serve(t, c)
+	b := newTab(t, first, 800, 600)
+	for _, s := range []*site{first, second, first, second} {
+		b.site = s
+		b.run(chromedp.Navigate("about:blank"), chromedp.Navigate("https://"+s.at+"/"))
+		b.until("a page", `document.getElementById('who').textContent !== '' ||
+			document.querySelector('.denied')`)
+		if value[bool](b, `document.querySelector('.denied') !== null`) {
+			b.run(chromedp.Navigate("about:blank"))
+			b.enter(admin)
+			s.entered++
+		}
+		b.until("live", `document.querySelector('#link[data-live]')`)
+	}
+	if first.entered != 1 || second.entered != 1 {
+		t.Errorf("sessions had to be begun %d and %d times, want once each", first.entered, second.entered)
+	}
+}
+
 // A token is good once, and for nobody without one.
 func TestATokenIsGoodOnce(t *testing.T) {
 	c := cluster(t)
@@ -299,13 +323,69 @@ func TestSizeAndFirstPaint(t *testing.T) {
 	}
 }
 
+// fiveThousand makes 100 nodes without kubelets and 5,000 Pods on them.
+func fiveThousand(t *testing.T) *testcluster.Cluster {
+	t.Helper()
+	c := testcluster.Start(t, testcluster.WithNodes())
+	create(t, c) // waits for the service account
+	has := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32"),
+		corev1.ResourceMemory: resource.MustParse("64Gi"), corev1.ResourcePods: resource.MustParse("110")}
+	for i := range 100 {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("n", i)},
+			Status: corev1.NodeStatus{Capacity: has, Allocatable: has}}
+		if _, err := c.Client.CoreV1().Nodes().Create(t.Context(), n, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var wg sync.WaitGroup
+	for worker := range 8 {
+		wg.Go(func() {
+			for i := worker; i < 5000; i += 8 {
+				p := pod(fmt.Sprint("p", i), "web", "100m")
+				p.Spec.NodeName = fmt.Sprint("n", i%100)
+				p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+				if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return c
+}
+
+// A cluster of 5,000 Pods: when the page paints first, and when the Pods are on it. The quickest of
+// a few counts: the others met other work of the machine.
+func TestFirstPaintWithManyPods(t *testing.T) {
+	b := newTab(t, serve(t, fiveThousand(t)), 1280, 800)
+	b.enter(admin)
+	paint, painted := time.Hour, time.Hour
+	milliseconds := func(expression string) time.Duration {
+		return time.Duration(value[float64](b, expression) * float64(time.Millisecond))
+	}
+	for n := 0; n < 12 && (n < 5 || painted > time.Second); n++ {
+		b.run(chromedp.Navigate("about:blank"), chromedp.Navigate("https://"+b.site.at+"/"))
+		b.until("all Pods", `document.querySelector('#main > div')?.board?.pods.size === 5000 &&
+			document.querySelector('#main > div').board.shown`)
+		paint = min(paint, milliseconds(`performance.getEntriesByName('first-contentful-paint')[0].startTime`))
+		painted = min(painted, milliseconds(`document.querySelector('#main > div').board.shown`))
+	}
+	load, _ := os.ReadFile("/proc/loadavg")
+	t.Logf("first paint after %s, 5,000 Pods after %s; load average %s", paint.Round(time.Millisecond),
+		painted.Round(time.Millisecond), load)
+	if paint > time.Second || painted > 10*time.Second {
+		t.Errorf("the page was painted after %s and its Pods after %s", paint, painted)
+	}
+}
+
 // 5,000 Pods that change all the time are drawn within the time of a frame.
 func TestManyPods(t *testing.T) {
 	c := testcluster.Start(t, testcluster.WithNodes())
 	b := newTab(t, serve(t, c), 1280, 860)
 	b.enter(admin)
 	b.until("live", `document.querySelector('#link[data-live]')`)
-	ms := value[float64](b, `(async () => {
+	ms := value[[]float64](b, `(async () => {
 		const board = document.querySelector('#main > div').board, states = ['ready', 'starting', 'failing',
 			'notready'];
 		const nodes = {}, pods = {};
@@ -324,11 +404,15 @@ func TestManyPods(t *testing.T) {
 			spent.push(performance.now() - begin);
 		}
 		spent.sort((a, b) => a - b);
-		return spent[0];
+		const begin = performance.now();
+		for (let k = 0; k < 120; k++) { board.dirty(true); await new Promise(requestAnimationFrame); }
+		return [spent[0], spent[30], 120000 / (performance.now() - begin)];
 	})()`)
-	t.Logf("a change of 100 of 5,000 Pods is laid out and painted in %.1f ms, when nothing comes between", ms)
-	if ms > 1000.0/60 {
-		t.Errorf("a frame takes %.1f ms, want at most 16.7", ms)
+	load, _ := os.ReadFile("/proc/loadavg")
+	t.Logf("a change of 100 of 5,000 Pods is laid out and painted in %.1f ms at best, %.1f ms in the middle; %.0f "+
+		"frames a second; load average %s", ms[0], ms[1], ms[2], load)
+	if ms[0] > 1000.0/60 {
+		t.Errorf("a frame takes %.1f ms at best, want at most 16.7", ms[0])
 	}
 }
 

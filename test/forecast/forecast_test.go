@@ -60,6 +60,11 @@ type lab struct {
 	lost    string   // the node that is silent; empty: none
 	sets    []string // names of the Deployments
 	first   []string // names of the Pods before the change
+	// kill and start end and begin the kubelet of a node
+	kill, start func(node string)
+	// patience is how many looks in a row must see the same other state before the forecast is wrong
+	patience int
+	spread   spread // of the last forecast
 }
 
 // row: TOO-06
@@ -69,12 +74,13 @@ func TestForecastsComeTrue(t *testing.T) {
 	n, seed := fromEnv(t, "FORECAST_SCENARIOS", shortScenarios), fromEnv(t, "FORECAST_SEED", 2)
 	c := testcluster.Start(t, testcluster.WithNodes("n1", "n2", "n3", "n4"),
 		testcluster.WithNodeMonitorGracePeriod(25*time.Second))
-	l := &lab{t: t, cluster: c, client: c.Client, rand: rand.New(rand.NewPCG(1, uint64(seed)))}
+	l := labOf(t, c)
+	l.rand = rand.New(rand.NewPCG(1, uint64(seed)))
 	_, err := c.Client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}, metav1.CreateOptions{})
 	l.must(err)
 	l.diskClass()
-	compared, open, equal := map[string]int{}, 0, 0
+	compared, open, equal, took := map[string]int{}, 0, 0, times{}
 	for i := 0; (equal < n || compared["lose"] == 0 || compared["claims"] == 0) && i < 4*n+2*kindsOfScenario; i++ {
 		l.ns = fmt.Sprint("scenario-", i)
 		l.claims = i%kindsOfScenario == 5
@@ -88,8 +94,16 @@ func TestForecastsComeTrue(t *testing.T) {
 			continue
 		}
 		left := l.watchLeaving()
+		ctx, cancel := context.WithCancel(t.Context())
+		begun, lost := time.Now(), stalls(ctx)
 		do()
-		came := l.settled(foretold, left)
+		came, at := l.settled(foretold, left)
+		cancel()
+		if late := lost(); at.IsZero() {
+			took.compare(verb, l.spread, 0, late)
+		} else {
+			took.compare(verb, l.spread, at.Sub(begun), late)
+		}
 		if came != foretold {
 			t.Errorf("scenario %d, %s %v:\nforetold %+v\ncame     %+v", i, verb, change().Target(), foretold, came)
 		}
@@ -102,10 +116,17 @@ func TestForecastsComeTrue(t *testing.T) {
 		l.clean()
 		l.memory(i)
 	}
+	took.report(t)
 	t.Logf("compared %v; %d scenarios were not determined", compared, open)
 	if equal < n || compared["lose"] == 0 || compared["claims"] == 0 {
 		t.Errorf("only %d scenarios of %d were determined", equal, n)
 	}
+}
+
+// labOf is a lab of a cluster in memory.
+func labOf(t *testing.T, c *testcluster.Cluster) *lab {
+	return &lab{t: t, cluster: c, client: c.Client, kill: c.KillNode, start: func(node string) { c.StartNode(node) },
+		patience: 160}
 }
 
 // fromEnv is the number that a variable of the environment has, or else the usual one.
@@ -210,7 +231,7 @@ func (l *lab) change(i int) (func() scenario.Change, func()) {
 		node := fmt.Sprint("n", 1+l.rand.IntN(4))
 		return func() scenario.Change { return &scenario.Lose{Nodes: []string{node}} }, func() {
 			l.lost = node
-			l.cluster.KillNode(node)
+			l.kill(node)
 		}
 	case l.claims && l.rand.IntN(2) == 0:
 		node := l.nodeOf("db-0")
@@ -284,12 +305,14 @@ func (l *lab) foretell(change func() scenario.Change) (state, bool) {
 	times := behavior.Times{Start: behavior.Span{P50: 60 * time.Millisecond, P99: 250 * time.Millisecond},
 		Stop: behavior.Span{P50: 20 * time.Millisecond, P99: 150 * time.Millisecond}}
 	var all []state
+	l.spread = spread{}
 	for seed := range seeds {
 		// a change comes when the copy has rested: now, or later, when Pods' ages are more alike
 		at := time.Now().Add(-time.Duration(seed%2) * restOfCopy)
 		_, err := scenario.Simulate(l.t.Context(), scenario.Input{Objects: copied.Objects, Start: at,
 			Model: behavior.Model{Default: times}, FirstSeed: uint64(seed)}, change,
 			func(ctx context.Context, r *scenario.Run) error {
+				l.spread.add(r.Forecast.Outcome.Done, r.Forecast.Outcome.Took)
 				list, err := r.Cluster.Client().CoreV1().Pods(l.ns).List(ctx, metav1.ListOptions{})
 				if err == nil {
 					s := l.stateOf(list.Items)
@@ -378,22 +401,25 @@ func (w *leaving) order() string {
 }
 
 // settled waits until the cluster has been in the state wanted for a while, or in another for long.
-func (l *lab) settled(want state, left *leaving) state {
+// at is since when it is in that state and finished; zero: it is not.
+func (l *lab) settled(want state, left *leaving) (last state, at time.Time) {
 	defer left.stop()
-	var last state
 	same := 0
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		now := l.stateOf(l.pods())
 		now.order = left.order()
 		if now != last {
-			last, same = now, 0
+			last, same, at = now, 0, time.Time{}
 		}
-		same++
-		if now == want && same > 12 || same > 160 && l.lost == "" {
-			return now
+		if same++; now == want && at.IsZero() && l.finished() {
+			at = time.Now()
+		}
+		if now == want && same > 12 && (!at.IsZero() || l.spread.undone || same > l.patience) ||
+			now != want && same > l.patience && l.lost == "" {
+			return now, at
 		}
 	}
-	return last
+	return last, at
 }
 
 // ready tells whether all workloads are rolled out and no Pod is on its way out.
@@ -427,7 +453,7 @@ func (l *lab) pods() []corev1.Pod {
 func (l *lab) clean() {
 	ctx := l.t.Context()
 	if l.lost != "" {
-		l.cluster.StartNode(l.lost)
+		l.start(l.lost)
 		l.lost = ""
 	}
 	l.must(l.client.CoreV1().Namespaces().Delete(ctx, l.ns, metav1.DeleteOptions{}))

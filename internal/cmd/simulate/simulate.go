@@ -124,7 +124,7 @@ func (s *simulation) input(ctx context.Context) (scenario.Input, string, error) 
 		}
 		var at time.Time
 		var err error
-		if copied, at, err = source.FromFiles(s.from, s.in); err != nil {
+		if copied, at, err = source.FromFiles(ctx, s.from, s.in); err != nil {
 			return in, "", cli.WithFix(err,
 				"name a file of `gantry simulate snapshot`, or manifests with nodes, with --from")
 		}

@@ -1,6 +1,7 @@
 package controllerruntime
 
 import (
+	"container/heap"
 	"context"
 	"time"
 
@@ -81,7 +82,32 @@ type manualKeys struct {
 	ready   []string
 	waiting map[string]bool // keys in ready
 	due     map[string]time.Time
+	delayed delayedKeys // has all of due, and keys whose time was replaced
 	limits  workqueue.TypedRateLimiter[string]
+}
+
+// delayedKey is a key that is due at a time.
+type delayedKey struct {
+	at  time.Time
+	key string
+}
+
+// delayedKeys is a heap: the earliest first, of equal times the first by name.
+type delayedKeys []delayedKey
+
+func (d delayedKeys) Len() int      { return len(d) }
+func (d delayedKeys) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
+func (d *delayedKeys) Push(x any)   { *d = append(*d, x.(delayedKey)) }
+
+func (d delayedKeys) Less(i, j int) bool {
+	return d[i].at.Before(d[j].at) || d[i].at.Equal(d[j].at) && d[i].key < d[j].key
+}
+
+func (d *delayedKeys) Pop() any {
+	last := len(*d) - 1
+	out := (*d)[last]
+	*d = (*d)[:last]
+	return out
 }
 
 // Add implements keyQueue.
@@ -101,6 +127,7 @@ func (k *manualKeys) AddAfter(key string, d time.Duration) {
 	at := k.now().Add(d)
 	if before, ok := k.due[key]; !ok || at.Before(before) {
 		k.due[key] = at
+		heap.Push(&k.delayed, delayedKey{at, key})
 	}
 }
 
@@ -140,14 +167,17 @@ func (k *manualKeys) release() {
 	}
 }
 
-// earliest returns the delayed key with the earliest time; of equal times the first by name.
+// earliest returns the delayed key with the earliest time; of equal times the first by name. None:
+// an empty key.
 func (k *manualKeys) earliest() (key string, at time.Time) {
-	for name, t := range k.due {
-		if key == "" || t.Before(at) || t.Equal(at) && name < key {
-			key, at = name, t
+	for len(k.delayed) > 0 {
+		first := k.delayed[0]
+		if at, ok := k.due[first.key]; ok && at.Equal(first.at) {
+			return first.key, at
 		}
+		heap.Pop(&k.delayed)
 	}
-	return key, at
+	return "", time.Time{}
 }
 
 func (k *manualKeys) wake() time.Time {

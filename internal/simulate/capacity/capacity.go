@@ -103,22 +103,29 @@ func placedOf(in In, h handle) (placed, error) {
 	return out, nil
 }
 
-// Count places Pods until none fits.
-func Count(ctx context.Context, in In) (Answer, error) {
+// prepare returns the nodes with the Pods on them, and the scheduler's plugins.
+func prepare(in In) (placed, *schedule.PluginSet, error) {
 	h := handle{volumes: volumelisters.Of(in.Objects...), informers: informers.NewSharedInformerFactory(nil, 0),
 		devices: dynamicresources.NewFixedManager(in.Objects...)}
 	cluster, err := placedOf(in, h)
 	if err != nil {
-		return Answer{}, err
+		return placed{}, nil, err
 	}
 	set, err := plugins.DefaultPluginSet(v1.DefaultSchedulerName, h)
+	return cluster, set, err
+}
+
+// Count places Pods until none fits.
+func Count(ctx context.Context, in In) (Answer, error) {
+	cluster, set, err := prepare(in)
 	if err != nil {
 		return Answer{}, err
 	}
 	out := Answer{Nodes: len(cluster.nodes)}
 	var c counts
-	if in.Limit == 0 && dependsOnNodeAlone(set, in.Pod, cluster.cache.UpdateSnapshot()) {
-		if c, err = fillNodes(ctx, in, cluster, set); err != nil {
+	needed, alone := onNodeAlone(ctx, set, in.Pod, cluster.cache.UpdateSnapshot())
+	if alone && in.Limit == 0 {
+		if c, err = fillNodes(ctx, in, cluster, needed); err != nil {
 			return Answer{}, err
 		}
 	} else {

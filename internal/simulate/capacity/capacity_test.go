@@ -2,6 +2,8 @@ package capacity
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"reflect"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func node(name, cpu, memory string) *v1.Node {
@@ -67,6 +70,94 @@ func TestNodeByNode(t *testing.T) {
 		WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels}}}
 	if each, err = Count(t.Context(), In{Objects: objects, Pod: p}); err != nil || each.Fits != 13 {
 		t.Errorf("spread with skew 1: %d, error %v, want 6 on b and 7 on a", each.Fits, err)
+	}
+}
+
+// apart keeps Pods with labels out of a Pod's zone.
+func apart(labels map[string]string) *v1.Affinity {
+	return &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{TopologyKey: v1.LabelTopologyZone,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: labels}}}}}
+}
+
+// drawn is a random cluster, and a Pod that asks something of a node by itself.
+func drawn(r *rand.Rand) In {
+	in := In{Pod: sized(fmt.Sprint(100+100*r.IntN(8), "m"), fmt.Sprint(1+r.IntN(3), "Gi"))}
+	in.Pod.Labels = map[string]string{"app": "new"}
+	for i := range 1 + r.IntN(8) {
+		n := node(fmt.Sprint("n", i), fmt.Sprint(1+r.IntN(4)), fmt.Sprint(1+r.IntN(12), "Gi"))
+		n.Labels[v1.LabelTopologyZone] = fmt.Sprint("z", r.IntN(3))
+		n.Labels["disk"] = []string{"ssd", "none"}[r.IntN(2)]
+		n.Status.Allocatable[v1.ResourcePods] = *resource.NewQuantity(int64(1+r.IntN(9)), resource.DecimalSI)
+		n.Spec.Unschedulable = r.IntN(8) == 0
+		if r.IntN(4) == 0 {
+			n.Spec.Taints = []v1.Taint{{Key: "for", Value: "others", Effect: v1.TaintEffectNoSchedule}}
+		}
+		in.Objects = append(in.Objects, n)
+		for k := range r.IntN(3) {
+			used := sized(fmt.Sprint(50*r.IntN(8), "m"), "100Mi")
+			used.Name = fmt.Sprint("used-", i, "-", k)
+			used.UID, used.Spec.NodeName = types.UID(used.Name), n.Name
+			used.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: int32(80 + k)}}
+			if r.IntN(20) == 0 {
+				used.Spec.Affinity = apart(map[string]string{"app": []string{"new", "other"}[r.IntN(2)]})
+			}
+			in.Objects = append(in.Objects, used)
+		}
+	}
+	if r.IntN(3) == 0 {
+		in.Pod.Spec.NodeSelector = map[string]string{"disk": "ssd"}
+	}
+	if r.IntN(3) == 0 {
+		in.Pod.Spec.Tolerations = []v1.Toleration{{Key: "for", Operator: v1.TolerationOpExists}}
+	}
+	if r.IntN(3) == 0 {
+		in.Pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80, HostPort: int32(80 + r.IntN(3))}}
+	}
+	return in
+}
+
+// Whatever the nodes, the Pods on them and what the Pod asks of a node: filled node by node, the
+// answer is the one that the cluster as a whole gives.
+func TestNodeByNodeIsTheWhole(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 18))
+	fits, counted := 0, 0
+	for i := range 300 {
+		in := drawn(r)
+		cluster, set, err := prepare(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, alone := onNodeAlone(t.Context(), set, in.Pod, cluster.cache.UpdateSnapshot()); alone {
+			counted++
+		}
+		each, err := Count(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		perNode, last, err := fill(t.Context(), in, cluster.cache, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		causes := map[string]int{}
+		addCauses(causes, last)
+		each.Blocking = "" // only the whole says it
+		want := Answer{Fits: each.Fits, Nodes: len(cluster.nodes), Shapes: shapesOf(cluster.nodes, perNode),
+			RunsOut: causesOf(causes)}
+		if !reflect.DeepEqual(each, want) {
+			t.Errorf("cluster %d: node by node %+v, as a whole %+v", i, each, want)
+		}
+		whole := 0
+		for _, n := range perNode {
+			whole += n
+		}
+		if whole != each.Fits {
+			t.Errorf("cluster %d: %d fit node by node, %d as a whole", i, each.Fits, whole)
+		}
+		fits += whole
+	}
+	if fits < 500 || counted < 200 || counted == 300 {
+		t.Errorf("%d Pods fit in all, %d clusters of 300 are counted node by node: these do not tell", fits, counted)
 	}
 }
 

@@ -14,37 +14,41 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
 
-// dependsOnNodeAlone tells whether what every plugin says of a node about the Pod depends on that
-// node alone, by the plugins' own promises: then each node can be filled by itself.
-func dependsOnNodeAlone(set *schedule.PluginSet, p *v1.Pod, w *snapshot.Snapshot) bool {
+// onNodeAlone returns the plugins that have a say about the Pod, when what each of them says of a
+// node depends on that node alone, by the plugins' own promises: then each node can be filled by
+// itself. A plugin that need not be called now need not be called when more such Pods are placed:
+// it looks at what this Pod asks for, or at Pods of others that ask something of it.
+func onNodeAlone(ctx context.Context, set *schedule.PluginSet, p *v1.Pod,
+	w *snapshot.Snapshot) (needed *schedule.PluginSet, alone bool) {
 	skipped := map[string]bool{} // plugins that say in PreFilter that their Filter need not be called
 	for _, plugin := range set.PreFilter {
-		_, status := plugin.PreFilter(context.Background(), schedule.NewCycleState(), p, nil)
+		_, status := plugin.PreFilter(ctx, schedule.NewCycleState(), p, w.All())
 		skipped[plugin.Name()] = status.IsSkip()
 	}
-	alone := func(plugin framework.Plugin) bool {
-		if skipped[plugin.Name()] {
-			return true
-		}
+	skips := func(plugin framework.Plugin) bool {
+		s, ok := plugin.(schedule.Skipper)
+		return skipped[plugin.Name()] || ok && s.Skips(p, w)
+	}
+	needed, alone = &schedule.PluginSet{Profile: set.Profile}, true
+	local := func(plugin framework.Plugin) bool {
 		if l, ok := plugin.(schedule.NodeLocal); ok {
 			if _, shared := l.AppendShape(nil, p); shared {
 				return true
 			}
 		}
-		s, ok := plugin.(schedule.Skipper)
-		return ok && s.Skips(p, w)
+		return false
 	}
 	for _, plugin := range set.PreFilter {
-		if !alone(plugin) {
-			return false
+		if !skips(plugin) {
+			needed.PreFilter, alone = append(needed.PreFilter, plugin), alone && local(plugin)
 		}
 	}
 	for _, plugin := range set.Filter {
-		if !alone(plugin) {
-			return false
+		if !skips(plugin) {
+			needed.Filter, alone = append(needed.Filter, plugin), alone && local(plugin)
 		}
 	}
-	return true
+	return needed, alone
 }
 
 // counts is how many Pods each node takes, and how many nodes lack what.
@@ -71,8 +75,9 @@ func fillNodes(ctx context.Context, in In, cluster placed, set *schedule.PluginS
 	}
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
+			f := filler{pod: in.Pod, set: set}
 			for n := take(); n != nil; n = take() {
-				fits, last, err := fillNode(ctx, in.Pod, set, cluster.only(n))
+				fits, last, err := f.fillNode(ctx, cluster.only(n))
 				mu.Lock()
 				if err != nil {
 					failed = err
@@ -98,21 +103,28 @@ func (c placed) only(n *v1.Node) *snapshot.Cache {
 	return cache
 }
 
-// fillNode places Pods on one node until it takes none; last is the result of that one.
-func fillNode(ctx context.Context, pod *v1.Pod, set *schedule.PluginSet,
-	cache *snapshot.Cache) (fits int, last *schedule.Result, err error) {
+// filler fills node after node with a Pod. One goroutine uses it.
+type filler struct {
+	pod     *v1.Pod
+	set     *schedule.PluginSet
+	buffers schedule.Buffers
+}
+
+// fillNode places Pods on one node until it takes none; last is the result of that one, until the
+// next call.
+func (f *filler) fillNode(ctx context.Context, cache *snapshot.Cache) (fits int, last *schedule.Result, err error) {
 	for ctx.Err() == nil {
-		p := *pod // nothing writes below its fields
+		p := *f.pod // nothing writes below its fields
 		p.Name = "capacity-" + strconv.Itoa(fits)
 		p.UID = types.UID(p.Name)
-		r := schedule.SchedulePod(ctx, schedule.Input{Pod: &p, Snapshot: cache.UpdateSnapshot(), Plugins: set})
+		r := schedule.SchedulePod(ctx, schedule.Input{Pod: &p, Snapshot: cache.UpdateSnapshot(), Plugins: f.set,
+			Buffers: &f.buffers})
 		if !r.Scheduled() {
 			return fits, r, nil
 		}
 		fits++
-		placed := p
-		placed.Spec.NodeName = r.SuggestedHost
-		if err := cache.AssumePod(&placed, r.SuggestedHost); err != nil {
+		p.Spec.NodeName = r.SuggestedHost
+		if err := cache.AssumePod(&p, r.SuggestedHost); err != nil {
 			return 0, nil, err
 		}
 	}

@@ -198,7 +198,7 @@ func (c *Cluster) Settle(ctx context.Context) error { return c.settle(ctx) }
 // settle lets all parts do what they have to do now.
 func (c *Cluster) settle(ctx context.Context) error {
 	for range maxStepsAtOnce {
-		c.deliver()
+		c.deliver(ctx)
 		progress, err := c.step(ctx)
 		switch {
 		case err != nil:
@@ -224,10 +224,13 @@ func (c *Cluster) step(ctx context.Context) (bool, error) {
 	}
 	progress := false
 	for _, q := range c.controllers {
-		for q.Step(ctx) {
-			c.deliver()
+		for ctx.Err() == nil && q.Step(ctx) {
+			c.deliver(ctx)
 			progress = true
 		}
+	}
+	if ctx.Err() != nil {
+		return false, ctx.Err()
 	}
 	if progress || c.scheduler.Step(ctx) {
 		return true, nil
@@ -235,11 +238,15 @@ func (c *Cluster) step(ctx context.Context) (bool, error) {
 	return c.kubelets.Step(ctx)
 }
 
-// deliver tells all parts of the changes since the last call.
-func (c *Cluster) deliver() {
+// deliver tells all parts of the changes since the last call, or some of them when ctx ended: then
+// the Cluster is of no further use.
+func (c *Cluster) deliver(ctx context.Context) {
 	for changes := c.store.TakeChanges(); len(changes) > 0; changes = c.store.TakeChanges() {
 		sortChanges(changes)
 		for _, change := range changes {
+			if ctx.Err() != nil {
+				return
+			}
 			c.informers.Deliver(change.Old, change.New)
 			old, _ := change.Old.(*corev1.Pod)
 			cur, _ := change.New.(*corev1.Pod)
@@ -269,18 +276,37 @@ func (c *Cluster) nodeChanged(change memstore.Change) {
 }
 
 // sortChanges brings changes that were made at once, by requests side by side, into an order that
-// is always the same: by kind and name, those of one object as they were.
+// is always the same: by type and name, those of one object as they were.
 func sortChanges(changes []memstore.Change) {
-	slices.SortStableFunc(changes, func(a, b memstore.Change) int { return strings.Compare(keyOf(a), keyOf(b)) })
+	if len(changes) < 2 {
+		return
+	}
+	sortBy(changes, func(c memstore.Change) string {
+		if c.New == nil {
+			return keyOf(c.Old)
+		}
+		return keyOf(c.New)
+	})
 }
 
-func keyOf(c memstore.Change) string {
-	o := c.New
-	if o == nil {
-		o = c.Old
+// sortBy sorts by text, and asks for that of each element once. Equal ones stay as they were.
+func sortBy[T any](all []T, text func(T) string) {
+	type keyed struct {
+		key string
+		of  T
 	}
-	return reflect.TypeOf(o).String() + " " + nameOf(o)
+	sorted := make([]keyed, len(all))
+	for i, of := range all {
+		sorted[i] = keyed{text(of), of}
+	}
+	slices.SortStableFunc(sorted, func(a, b keyed) int { return strings.Compare(a.key, b.key) })
+	for i := range sorted {
+		all[i] = sorted[i].of
+	}
 }
+
+// keyOf is an object's type, namespace and name.
+func keyOf(o runtime.Object) string { return reflect.TypeOf(o).String() + " " + nameOf(o) }
 
 // nextWake is when the next part has something to do; zero: never.
 func (c *Cluster) nextWake() time.Time {

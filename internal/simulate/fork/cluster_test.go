@@ -2,6 +2,7 @@ package fork_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/fork"
+	"github.com/gantry-project/gantry/internal/simulate/memstore"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -74,5 +76,36 @@ func TestDeploymentBecomesAvailable(t *testing.T) {
 	}
 	if a, b := run(), run(); a != b || a == "" {
 		t.Errorf("two runs differ:\n%s\n%s", a, b)
+	}
+}
+
+// When ctx ends, nothing more is delivered or done, in the middle of an instant too.
+func TestRunObeysItsContext(t *testing.T) {
+	objects := []runtime.Object{node("node-0", "64"), deployment("web", 50, "10m")}
+	c, err := fork.New(t.Context(), fork.Options{Objects: objects, Start: start,
+		Model: behavior.Model{Default: behavior.Assumed()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const enough = 20
+	seen := 0
+	c.Watch(func(memstore.Change) {
+		if seen++; seen == enough {
+			cancel()
+		}
+	})
+	ok, err := c.Run(ctx, start.Add(time.Hour), func() bool { return false })
+	if ok || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v and error %v, want that the context was canceled", ok, err)
+	}
+	if seen != enough || !c.Now().Equal(start) {
+		t.Errorf("%d changes were delivered until %s, want %d at the first instant", seen, c.Now(), enough)
+	}
+	_, err = fork.New(ctx, fork.Options{Objects: []runtime.Object{node("node-0", "64")}, Start: start})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("a copy is made with error %v, want that the context was canceled", err)
 	}
 }

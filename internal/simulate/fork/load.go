@@ -35,6 +35,9 @@ var loadOrder = []string{"Namespace", "PriorityClass", "StorageClass", "RuntimeC
 func (c *Cluster) load(ctx context.Context, objects []runtime.Object) error {
 	var created []runtime.Object
 	for _, o := range objects {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		m, err := meta.Accessor(o)
 		if err != nil {
 			return fmt.Errorf("an object of type %T has no metadata: %w", o, err)
@@ -52,13 +55,13 @@ func (c *Cluster) load(ctx context.Context, objects []runtime.Object) error {
 	if err := c.loadMissing(objects); err != nil {
 		return err
 	}
-	c.deliver()
+	c.deliver(ctx)
 	slices.SortStableFunc(created, func(a, b runtime.Object) int { return c.place(a) - c.place(b) })
 	for _, o := range created {
 		if err := c.Create(ctx, o); err != nil {
 			return err
 		}
-		c.deliver()
+		c.deliver(ctx)
 	}
 	return nil
 }
@@ -92,14 +95,7 @@ func (c *Cluster) loadMissing(objects []runtime.Object) error {
 		case *corev1.Namespace:
 			namespaces[o.Name] = true
 		}
-		there[fmt.Sprintf("%T %s/%s", o, m.GetNamespace(), m.GetName())] = true
-	}
-	add := func(o runtime.Object) error {
-		m, _ := meta.Accessor(o)
-		if there[fmt.Sprintf("%T %s/%s", o, m.GetNamespace(), m.GetName())] {
-			return nil
-		}
-		return c.api.Insert(o)
+		there[keyOf(o)] = true
 	}
 	var missing []runtime.Object
 	for ns := range namespaces {
@@ -119,32 +115,17 @@ func (c *Cluster) loadMissing(objects []runtime.Object) error {
 	}
 	named, notes := namedByOthers(objects)
 	c.notes = append(c.notes, notes...)
-	for _, o := range named {
-		if !slices.ContainsFunc(missing, func(m runtime.Object) bool {
-			return fmt.Sprintf("%T %s", m, nameOf(m)) == fmt.Sprintf("%T %s", o, nameOf(o))
-		}) {
-			missing = append(missing, o)
-		}
-	}
-	slices.SortFunc(missing, func(a, b runtime.Object) int {
-		return compareText(fmt.Sprintf("%T %v", a, nameOf(a)), fmt.Sprintf("%T %v", b, nameOf(b)))
-	})
+	missing = append(missing, named...)
+	sortBy(missing, keyOf)
 	for _, o := range missing {
-		if err := add(o); err != nil {
-			return err
+		if key := keyOf(o); !there[key] {
+			there[key] = true // what is missing may be named by others, too
+			if err := c.api.Insert(o); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
-}
-
-func compareText(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 func nameOf(o runtime.Object) string {

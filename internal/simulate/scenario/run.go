@@ -108,13 +108,19 @@ func (in Input) withSeed(seed uint64) Input {
 	return in
 }
 
-// simulateOnce is the run of the first seed. Seed 0 is that in which everything takes its median.
-func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*forecast.Forecast, error) {
-	seed := in.FirstSeed
+// copies returns copies of the objects.
+func (in Input) copies() []runtime.Object {
 	objects := make([]runtime.Object, len(in.Objects))
 	for i, o := range in.Objects {
 		objects[i] = o.DeepCopyObject()
 	}
+	return objects
+}
+
+// simulateOnce is the run of the first seed. Seed 0 is that in which everything takes its median.
+func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*forecast.Forecast, error) {
+	seed := in.FirstSeed
+	objects := in.copies()
 	model := in.Model
 	model.Seed = seed
 	_, silent := change.(heartbeater)
@@ -147,11 +153,7 @@ func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*for
 // AtRest returns the objects of a copy that has come to rest: what workloads make is there, and
 // what finds room is bound. Nothing is left to chance. The input is only read.
 func AtRest(ctx context.Context, in Input) ([]runtime.Object, error) {
-	objects := make([]runtime.Object, len(in.Objects))
-	for i, o := range in.Objects {
-		objects[i] = o.DeepCopyObject()
-	}
-	c, err := fork.New(ctx, fork.Options{Objects: objects, Start: in.Start, Model: in.Model, Seed: 1})
+	c, err := fork.New(ctx, fork.Options{Objects: in.copies(), Start: in.Start, Model: in.Model, Seed: 1})
 	if err != nil {
 		return nil, err
 	}

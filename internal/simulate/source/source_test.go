@@ -2,9 +2,13 @@ package source
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
+	"sigs.k8s.io/yaml"
 
 	"github.com/gantry-project/gantry/internal/simulate/usage"
 )
@@ -55,7 +60,7 @@ func TestSnapshot(t *testing.T) {
 	if err := WriteSnapshot(&b, c, at); err != nil {
 		t.Fatal(err)
 	}
-	again, taken, err := FromFiles([]string{"-"}, &b)
+	again, taken, err := FromFiles(t.Context(), []string{"-"}, &b)
 	if err != nil || !taken.Equal(at) || len(again.Objects) != 2 {
 		t.Fatalf("%v, %v, %d objects", err, taken, len(again.Objects))
 	}
@@ -75,7 +80,7 @@ func TestUsageInFiles(t *testing.T) {
 	if err := WriteSnapshot(&b, c, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)); err != nil {
 		t.Fatal(err)
 	}
-	again, _, err := FromFiles([]string{"-"}, &b)
+	again, _, err := FromFiles(t.Context(), []string{"-"}, &b)
 	if err != nil || len(again.Objects) != 2 || again.Note() != "" || !reflect.DeepEqual(again.Usage, c.Usage) {
 		t.Errorf("%v, %d objects, %q, usage %v, want %v", err, len(again.Objects), again.Note(), again.Usage, c.Usage)
 	}
@@ -83,7 +88,7 @@ func TestUsageInFiles(t *testing.T) {
 	raw := `{"apiVersion": "metrics.k8s.io/v1beta1", "kind": "PodMetricsList", "items": [` + of + `]}` + "\n---\n" +
 		`{"apiVersion": "metrics.k8s.io/v1beta1", "kind": "NodeMetrics", "metadata": {"name": "n"}}` + "\n---\n" +
 		`{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}`
-	again, _, err = FromFiles([]string{"-"}, strings.NewReader(raw))
+	again, _, err = FromFiles(t.Context(), []string{"-"}, strings.NewReader(raw))
 	want := usage.Figures{"d/p": {"a": {CPU: 250}}}
 	if err != nil || !reflect.DeepEqual(again.Usage, want) || again.Note() != "" {
 		t.Errorf("%v, usage %v, %q, want %v and no note", err, again.Usage, again.Note(), want)
@@ -123,9 +128,82 @@ func TestUsageOfKubelets(t *testing.T) {
 
 // Kinds that nobody knows are named and left out.
 func TestUnknownKinds(t *testing.T) {
-	c, _, err := FromFiles([]string{"-"}, strings.NewReader(
+	c, _, err := FromFiles(t.Context(), []string{"-"}, strings.NewReader(
 		"apiVersion: x.y/v1\nkind: Z\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: ns}\n"))
 	if err != nil || len(c.Objects) != 1 || c.Note() != "not read, so not copied: x.y/v1 Z" {
 		t.Errorf("%v, %d objects, %q", err, len(c.Objects), c.Note())
+	}
+}
+
+// A long List is read side by side: its objects stay in its order, whatever is of a List within it,
+// kinds that nobody knows are named once, and of several faults the first is told.
+func TestLongLists(t *testing.T) {
+	var items []string
+	for i := range 5 * fewItems {
+		switch {
+		case i%100 == 7:
+			items = append(items, `{"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "x"}}`)
+		case i%100 == 50:
+			items = append(items, fmt.Sprintf(`{"apiVersion": "v1", "kind": "List", "items": [
+				{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n%d"}}]}`, i))
+		default:
+			items = append(items, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n%d"}}`, i))
+		}
+	}
+	read := func() (Copied, error) {
+		c, _, err := FromFiles(t.Context(), []string{"-"}, strings.NewReader(
+			`{"apiVersion": "v1", "kind": "List", "items": [`+strings.Join(items, ", ")+"]}"))
+		return c, err
+	}
+	c, err := read()
+	if err != nil || len(c.Objects) != len(items)-5 || !slices.Equal(c.Unread, []string{"example.com/v1 Thing"}) {
+		t.Fatalf("got %d objects, unread %v, error %v", len(c.Objects), c.Unread, err)
+	}
+	at := 0
+	for i := range items {
+		if i%100 == 7 {
+			continue
+		}
+		if got, want := c.Objects[at].(*corev1.Node).Name, fmt.Sprint("n", i); got != want {
+			t.Fatalf("object %d: got %s, want %s", at, got, want)
+		}
+		at++
+	}
+	items[130], items[460] = `{"kind": 1}`, `{"kind": 2}`
+	if _, err := read(); err == nil || !strings.Contains(err.Error(), "items[130]") {
+		t.Errorf("got error %v, want that of items[130]", err)
+	}
+}
+
+// JSON, which is not read as YAML, says the same as the YAML that it is made of.
+func TestJSONSaysWhatYAMLSays(t *testing.T) {
+	text := `
+apiVersion: v1
+kind: List
+takenAt: "2026-01-02T03:04:05Z"
+items:
+- {apiVersion: v1, kind: Node, metadata: {name: a, labels: {"y": "ü\u2028<>&", n: "1e3"}},
+   status: {capacity: {cpu: 4, memory: 1.5e9, pods: "110"}}}
+- {apiVersion: v1, kind: Pod, metadata: {name: p, generation: 9007199254740993, annotations: {a: ""}},
+   spec: {priority: -7, activeDeadlineSeconds: null, terminationGracePeriodSeconds: 1000000, containers: [{name: c}]}}
+`
+	inJSON, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read [2]Copied
+	for i, doc := range []string{text, string(inJSON)} {
+		var at time.Time
+		if read[i], at, err = FromFiles(t.Context(), []string{"-"}, strings.NewReader(doc)); err != nil || at.IsZero() {
+			t.Fatalf("document %d: read at %s, error %v", i, at, err)
+		}
+	}
+	if !reflect.DeepEqual(read[0], read[1]) {
+		t.Errorf("of YAML %+v, of JSON %+v", read[0], read[1])
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := FromFiles(ended, []string{"-"}, strings.NewReader(text)); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of the context: got error %v, want it", err)
 	}
 }

@@ -105,6 +105,7 @@ export class Board {
       this.head(g, r); this.blocks(g, r, now);
     }
     this.frames = (this.frames || 0) + 1;
+    if (this.pods.size) this.shown ??= performance.now(); // when Pods were first painted
     if (this.moving) this.dirty();
   }
 

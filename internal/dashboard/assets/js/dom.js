@@ -31,7 +31,13 @@ export async function api(path, query = {}, body = undefined, signal = undefined
   const q = new URLSearchParams(Object.entries(query).filter(([, v]) => v));
   const how = body === undefined ? { method, signal } :
     { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body), signal };
-  const res = await fetch(`/api/${path}${q.size ? `?${q}` : ''}`, how);
+  const ask = () => fetch(`/api/${path}${q.size ? `?${q}` : ''}`, how);
+  // browsers drop what is under way when a network interface of the machine comes or goes
+  const res = await ask().catch(async (err) => {
+    if (how.method !== 'GET' || err.name === 'AbortError') throw err;
+    await new Promise((later) => { setTimeout(later, 300); });
+    return ask();
+  });
   if (res.status === 204) return null;
   let data;
   try { data = await res.json(); } catch { data = {}; }

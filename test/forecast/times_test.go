@@ -1,0 +1,93 @@
+package forecast_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// spread is how long a change takes in the runs of a forecast.
+type spread struct {
+	fastest, slowest time.Duration
+	undone           bool // in some run it is not done within the horizon
+}
+
+func (s *spread) add(done bool, took time.Duration) {
+	if s.slowest == 0 || took < s.fastest {
+		s.fastest = took
+	}
+	s.slowest, s.undone = max(s.slowest, took), s.undone || !done
+}
+
+// tolerance is by how much a time may miss the spread, as for `gantry simulate score`.
+const tolerance = 2 * time.Second
+
+// times counts changes by whether they took as long as was foretold.
+type times struct {
+	within, open int
+	outside      []string
+}
+
+// compare takes in how long a change took, of which the machine may have taken lost for other work.
+// The loss of a node is left open: the copy does not know the cluster's grace period.
+func (c *times) compare(verb string, foretold spread, took, lost time.Duration) {
+	switch {
+	case foretold.undone, verb == "lose", took == 0:
+		c.open++
+	case took >= foretold.fastest-tolerance && took <= foretold.slowest+tolerance+lost:
+		c.within++
+	default:
+		c.outside = append(c.outside, fmt.Sprintf("%s took %s, foretold %s to %s, and %s were lost", verb, took,
+			foretold.fastest, foretold.slowest, lost))
+	}
+}
+
+// report logs the counts. A test fails by times only where they are asked for, as they depend on
+// what else the machine does.
+func (c *times) report(t *testing.T) {
+	t.Helper()
+	t.Logf("times: %d within their spreads, %d outside, %d left open", c.within, len(c.outside), c.open)
+	for _, s := range c.outside {
+		t.Log(s)
+	}
+	if asked := fromEnv(t, "FORECAST_TIMES", 0) != 0; asked && len(c.outside) > 0 {
+		t.Errorf("%d changes took longer or shorter than foretold", len(c.outside))
+	}
+}
+
+// stalls measures by how much all sleeps together were late until ctx ends: time that the machine
+// gave to others.
+func stalls(ctx context.Context) (lost func() time.Duration) {
+	const nap = 20 * time.Millisecond
+	out := make(chan time.Duration, 1)
+	go func() {
+		late := time.Duration(0)
+		for ctx.Err() == nil {
+			begun := time.Now()
+			select {
+			case <-time.After(nap):
+				late += time.Since(begun) - nap
+			case <-ctx.Done():
+			}
+		}
+		out <- late
+	}()
+	return func() time.Duration { return <-out }
+}
+
+// finished tells whether every Pod that stays is ready, and every other one gone, but for those of
+// a silent node.
+func (l *lab) finished() bool {
+	return !slices.ContainsFunc(l.pods(), func(p corev1.Pod) bool {
+		if p.DeletionTimestamp != nil {
+			return p.Spec.NodeName != l.lost
+		}
+		return !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+	})
+}
