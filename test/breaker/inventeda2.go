@@ -3,7 +3,7 @@ package breaker
 var inventedStoreKinds = []kind{
 	{"invented: two claims, and one volume", classOf("$NS", "kubernetes.io/no-provisioner") + volumeOf("$NS-$B",
 		"storageClassName: $NS, ", "9Gi", "ReadWriteOnce") + claimOf("$A", "storageClassName: $NS, volumeName: $NS-$B, ") +
-		claimOf("$C", "storageClassName: $NS, "), "pvc/$C",
+		claimOf("$C", "storageClassName: $NS, volumeName: $NS-$B, "), "pvc/$C",
 		[]truth{{kinds: "PersistentVolumeClaim", field: "storageClassName|volumeName|status.phase|requests",
 			numbers: []string{"$NS-$B", "$A"}}}, ""},
 	{"invented: claim in powers of two, volume in powers of ten", classOf("$NS", "kubernetes.io/no-provisioner") +
@@ -27,10 +27,6 @@ var inventedStoreKinds = []kind{
 		"storageClassName: $NS, volumeName: $NS-$A, ") + single("$C", claimVolume("$B")), "pod/$C",
 		[]truth{{kinds: "Pod PersistentVolume", field: "tolerations|nodeAffinity|claimName",
 			numbers: []string{"node-2", "team|team=$TEAM"}, want: "team"}}, ""},
-	{"invented: driver that no node has", csiVolume("$NS-$A") + csiDriver("false") + boundClaim("$B", "$NS-$A") + single(
-		"$C", claimVolume("$B")), "pod/$C",
-		[]truth{{kinds: "Pod PersistentVolume CSIDriver CSINode", field: "csi.driver|driver|claimName",
-			numbers: []string{"$NS.example.com"}}}, ""},
 	{"invented: more files than the limit of the node's disk", single("$C", `{containers: [{name: app, image: app, `+
 		`resources: {limits: {ephemeral-storage: $N0Mi}}, volumeMounts: [{name: v, mountPath: /x}]}], volumes: [{name: v, `+
 		`emptyDir: {sizeLimit: 1Gi}}]}`), "pod/$C",
@@ -70,14 +66,14 @@ var inventedNetKinds = []kind{
 		[]truth{{kinds: "Secret Ingress", field: "tls.crt|secretName|hosts", numbers: []string{"somebody.example.com",
 			"$A.example.com"}}}, ""},
 	{"invented: range of ports that ends one too early", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") +
-		policyOf("$C", "$A", `policyTypes: [Ingress], ingress: [{ports: [{port: 8000, endPort: 8079}]}]`), "service/$A",
+		policyOf("$C", "$A", `policyTypes: [Ingress], ingress: [{ports: [{port: 8000, endPort: 8079}]}]`), "networkpolicy/$C",
 		[]truth{{kinds: "NetworkPolicy", field: "ingress[0].ports", value: "8000|8079", numbers: []string{"8080"},
 			want: "8080"}}, ""},
 	{"invented: name of another cluster's domain", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + workload(
-		"$C", withEnv(`{name: URL, value: "http://$A.$NS.svc.cluster.$B:80/"}`)), "deployment/$C",
-		[]truth{{kinds: podOrOwner, field: "env[0].value", value: "$A.$NS.svc.cluster.$B",
+		"$C", withEnv(`{name: URL, value: "http://$A.$NS.svc.cluster.loacl:80/"}`)), "deployment/$C",
+		[]truth{{kinds: podOrOwner, field: "env[0].value", value: "$A.$NS.svc.cluster.loacl",
 			want: "$A.$NS.svc.cluster.local"}}, ""},
-	{"invented: Pod of a StatefulSet beyond its replicas", serviceOf("$A", "$A", "8080") + stateful("$A", "$A", "",
+	{"invented: Pod of a StatefulSet beyond its replicas", headless("$A") + stateful("$A", "$A", "",
 		plainApp) + workload("$C", withEnv(`{name: URL, value: "http://$A-$N.$A:8080/"}`)), "deployment/$C",
 		[]truth{{kinds: podOrOwner, field: "env[0].value", value: "$A-$N", numbers: []string{"2"}}}, ""},
 	{"invented: way out for all but the cluster's networks", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") +
@@ -133,13 +129,13 @@ var inventedWellKinds = []kind{
 	{"invented: well: Ingresses of one host and two paths", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") +
 		hostIngress("$P", "$N.example.com", "$A", "") + object("networking.k8s.io/v1", "Ingress", "$C", `spec: {rules: [{`+
 		`host: $N.example.com, http: {paths: [{path: /$B, pathType: Prefix, backend: {service: {name: $A, port: {number: `+
-		`80}}}}]}}]}`), "ingress/$C", nil, ""},
+		`80}}}}]}}]}`), "service/$A", nil, ""},
 	{"invented: well: certificate of all names", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + hostIngress(
-		"$C", "$A.example.com", "$A", `tls: [{hosts: ["*.example.com"]}], `), "ingress/$C", nil, ""},
+		"$C", "$A.example.com", "$A", `tls: [{hosts: ["*.example.com"]}], `), "service/$A", nil, ""},
 	{"invented: well: range of ports that holds the port", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") +
-		policyOf("$C", "$A", `policyTypes: [Ingress], ingress: [{ports: [{port: 8000, endPort: 8080}]}]`), "service/$A",
+		policyOf("$C", "$A", `policyTypes: [Ingress], ingress: [{ports: [{port: 8000, endPort: 8080}]}]`), "networkpolicy/$C",
 		nil, ""},
-	{"invented: well: Pods of a StatefulSet by name", serviceOf("$A", "$A", "8080") + object("apps/v1", "StatefulSet",
+	{"invented: well: Pods of a StatefulSet by name", headless("$A") + object("apps/v1", "StatefulSet",
 		"$A", `spec: {serviceName: $A, replicas: 2, selector: {matchLabels: {app: $A}}, template: {metadata: {labels: {app: `+
 			`$A}}, spec: `+plainApp+`}}`) + workload("$C", withEnv(`{name: URL, value: "http://$A-1.$A:8080/"}`)),
 		"deployment/$C", nil, ""},
@@ -149,12 +145,17 @@ var inventedWellKinds = []kind{
 	{"invented: well: finalizer in a template, and nobody leaves", object("apps/v1", "Deployment", "$C", `spec: {`+
 		`selector: {matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}, finalizers: [example.com/$A]}, spec: `+
 		plainApp+`}}`), "deployment/$C", nil, ""},
-	{"invented: well: one variable of two ConfigMaps' prefixes", configMap("$A", "$K: x") + configMap("$B", "$K: y") +
+	{"invented: well: one variable of two ConfigMaps' prefixes", configMap("$A", "$K: x") + configMap("$B", "$K: z") +
 		workload("$C", `{containers: [{name: app, image: app, envFrom: [{prefix: A_, configMapRef: {name: $A}}, {prefix: `+
 			`B_, configMapRef: {name: $B}}]}]}`), "deployment/$C", nil, ""},
 	{"invented: well: whole name of a Service", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + workload("$C",
 		withEnv(`{name: URL, value: "http://$A.$NS.svc.cluster.local:80/"}, {name: TWO, value: "http://$A.$NS.svc:80/"}`)),
 		"deployment/$C", nil, ""},
+}
+
+// headless is a Service without an address over Pods of its name.
+func headless(name string) string {
+	return object("v1", "Service", name, `spec: {clusterIP: None, selector: {app: `+name+`}, ports: [{port: 8080}]}`)
 }
 
 // localVolume is a volume on one node.
