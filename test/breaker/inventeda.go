@@ -5,7 +5,7 @@ import "slices"
 // inventedKinds are what operators report in issues and ask on boards, in the words of the API's
 // documentation: placement, workloads and admission here, the rest in inventeda2.go.
 var inventedKinds = slices.Concat(inventedPlaceKinds, inventedWorkKinds, inventedRefusedKinds, inventedStoreKinds,
-	inventedNetKinds, inventedNodeKinds, inventedWellKinds)
+	inventedNetKinds, inventedNodeKinds, inventedWellKinds, inventedNearKinds)
 
 var inventedPlaceKinds = []kind{
 	{"invented: spread counts nodes that the selector leaves out", object("apps/v1", "Deployment", "$C", `spec: {`+
@@ -85,8 +85,10 @@ var inventedWorkKinds = []kind{
 		`ttlSecondsAfterFinished: 0, template: {spec: {restartPolicy: Never, containers: [{name: app, image: exit-0}]}}}`),
 		"job/$C", []truth{{kinds: "Job", field: "ttlSecondsAfterFinished", value: "0"}}, ""},
 	{"invented: DaemonSets that want one port of the node", dayDaemon("$A", `ports: [{containerPort: 8080, hostPort: `+
-		`73$N1}]`) + dayDaemon("$C", `ports: [{containerPort: 9090, hostPort: 73$N1}]`), "daemonset/$C",
-		[]truth{{kinds: "DaemonSet Pod", field: "hostPort", value: "73$N1", numbers: []string{"$A"}}}, ""},
+		`73$N1}]`) + dayDaemon("$C", `ports: [{containerPort: 9090}]`), "daemonset/$C",
+		[]truth{{kinds: "DaemonSet Pod", field: "hostPort", value: "73$N1", numbers: []string{"$A"}}},
+		"daemonset/$A {}\n" + `daemonset/$C {"spec":{"template":{"spec":{"containers":[{"name":"app","image":"app",` +
+			`"ports":[{"containerPort":9090,"hostPort":73$N1}]}]}}}}`},
 	{"invented: DaemonSet rolled out to what crashes", dayDaemon("$C", `env: [{name: X, value: a}]`), "daemonset/$C",
 		[]truth{{kinds: "DaemonSet Pod", field: "containers|ontainerStatuses", numbers: []string{"3"}}},
 		`daemonset/$C {"spec":{"template":{"spec":{"containers":[{"name":"app","image":"exit-3"}]}}}}`},

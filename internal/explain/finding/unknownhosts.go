@@ -75,6 +75,27 @@ func unknownHosts(c *Cluster, o metav1.Object, self Object) []Finding {
 	})
 }
 
+// MissingServices are the Services of an object's own namespace, or of others, that its containers
+// name and that are not there: another namespace may have them.
+func (c *Cluster) MissingServices(self Object) []Object {
+	var out []Object
+	o := c.Get(self)
+	if o == nil {
+		return nil
+	}
+	eachContainer(o, self, func(x place) []Finding {
+		for _, a := range c.addressesOf(x.c, self.Namespace) {
+			h, ok := c.clusterHostOf(a.host, self.Namespace)
+			to := Object{"Service", h.namespace, h.service}
+			if ok && h.pod == "" && c.knows(to) && c.Get(to) == nil && !slices.Contains(out, to) {
+				out = append(out, to)
+			}
+		}
+		return nil
+	})
+	return out
+}
+
 // unknown tells what of a name is not there, and what was probably meant.
 func (c *Cluster) unknown(f *Finding, h clusterHost) bool {
 	to := Object{"Service", h.namespace, h.service}
