@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -82,7 +83,7 @@ func (p imagePull) classify(a *Answer, reason string) {
 			{Description: "or import the image on the node"}}
 	case reason == "InvalidImageName":
 		a.Cause = of + "that is not an image's name: " + p.text
-		a.Fixes = p.lowerCaseFixes()
+		a.Fixes = p.validNameFixes()
 	case p.refused():
 		p.unauthorized(a, of)
 	case has("no match for platform"):
@@ -113,13 +114,46 @@ func innermostError(text string) string {
 	return strings.Join(parts[max(0, len(parts)-2):], ": ")
 }
 
-// lowerCaseFixes returns a fix with the name in lower case.
-func (p imagePull) lowerCaseFixes() []Fix {
-	low := strings.ToLower(p.container.spec.Image)
-	if _, err := reference.ParseNormalizedNamed(low); err != nil || low == p.container.spec.Image {
+// schemeOfURL is how a URL begins: an image's name has none.
+var schemeOfURL = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
+
+// validName is the image's name that was probably meant by one that is none, and what to do to have
+// it: without a URL's scheme, in lower case, without what is left open at its end. Empty where that
+// gives no name either.
+func validName(image string) (name, how string) {
+	for _, try := range []struct {
+		how  string
+		edit func(string) string
+	}{
+		{"write the name without " + schemeOfURL.FindString(image), func(s string) string {
+			return schemeOfURL.ReplaceAllString(s, "")
+		}},
+		{"write the name in lower case", strings.ToLower},
+		{"write the name without what is open at its end", func(s string) string { return strings.TrimRight(s, ":/@ ") }},
+	} {
+		was := image
+		if image = try.edit(image); image == was {
+			continue
+		}
+		if how == "" {
+			how = try.how
+		} else {
+			how = "correct the name"
+		}
+		if _, err := reference.ParseNormalizedNamed(image); err == nil {
+			return image, how
+		}
+	}
+	return "", ""
+}
+
+// validNameFixes returns a fix with the name that was probably meant.
+func (p imagePull) validNameFixes() []Fix {
+	name, how := validName(p.container.spec.Image)
+	if name == "" {
 		return textFixes("correct the image's name: lower case, host/path:tag")
 	}
-	return []Fix{p.setImageFix("write the name in lower case", low)}
+	return []Fix{p.setImageFix(how, name)}
 }
 
 // setImageFix returns the fix that sets the container's image.

@@ -187,14 +187,28 @@ func portsRefusal(in In, r journal.NodeRefusal) refusalField {
 					continue
 				}
 				return refusalField{field: fmt.Sprintf("spec.containers[%d].ports[%d].hostPort", i, j),
-					value:   strconv.Itoa(int(p.HostPort)),
-					related: []finding.Object{{Kind: "Pod", Namespace: other.Namespace, Name: other.Name}}}
+					value: strconv.Itoa(int(p.HostPort)), related: withMaker(in, other)}
 			}
 			if out.value == "" {
 				out.field, out.value = fmt.Sprintf("spec.containers[%d].ports[%d].hostPort", i, j),
 					strconv.Itoa(int(p.HostPort))
 			}
 		}
+	}
+	return out
+}
+
+// withMaker is a Pod, and what makes it anew where it is deleted.
+func withMaker(in In, p *corev1.Pod) []finding.Object {
+	out := []finding.Object{{Kind: "Pod", Namespace: p.Namespace, Name: p.Name}}
+	maker := metav1.GetControllerOf(p)
+	if in.Objects != nil {
+		if root := in.Objects.PodOwner(p); root.Kind != "Pod" {
+			return append(out, root)
+		}
+	}
+	if maker != nil {
+		out = append(out, finding.Object{Kind: maker.Kind, Namespace: p.Namespace, Name: maker.Name})
 	}
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"math/big"
 	"os"
 	"strings"
 	"time"
@@ -47,6 +48,8 @@ type breaker struct {
 	dynamic dynamic.Interface
 	mapper  meta.RESTMapper
 	request string // a certificate request, in PEM and base64
+	expired string // a certificate for somebody.example.com that ended on 2001-01-02, likewise
+	valid   string // one that has not ended, likewise
 
 	kubeconfig string // for kubectl; empty: remedies are not tried
 
@@ -83,6 +86,12 @@ func breakerOf(c *testcluster.Cluster, foreign bool) (*breaker, error) {
 	}
 	b := &breaker{client: c.Client, dynamic: d, mapper: restmapper.NewDiscoveryRESTMapper(groups), request: request,
 		foreign: foreign}
+	for end, into := range map[time.Time]*string{time.Date(2001, 1, 2, 0, 0, 0, 0, time.UTC): &b.expired,
+		time.Date(2090, 1, 2, 0, 0, 0, 0, time.UTC): &b.valid} {
+		if *into, err = certificateUntil(end); err != nil {
+			return nil, err
+		}
+	}
 	if foreign {
 		b.client, err = foreignClient(c.Config)
 	}
@@ -101,6 +110,21 @@ func certificateRequest() (string, error) {
 	}
 	return base64.StdEncoding.EncodeToString(
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
+}
+
+// certificateUntil is a certificate of its own key for somebody.example.com, in PEM and base64.
+func certificateUntil(end time.Time) (string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return "", err
+	}
+	about := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"somebody.example.com"},
+		NotBefore: end.AddDate(-100, 0, 0), NotAfter: end}
+	der, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
+	if err != nil {
+		return "", err
+	}
+	return base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), nil
 }
 
 // apply creates the objects of a manifest, in a namespace where they name none.

@@ -130,6 +130,7 @@ func (c *Cluster) nearObject(f *Finding, r Reference) {
 				r.To.Namespace == "") {
 				f.Message += fmt.Sprintf(" There is a %s of that name: perhaps the other kind was meant.", kind)
 				f.Related = append(f.Related, objectOf(kind, x))
+				f.Remedies = append(f.Remedies, c.otherKind(f.Object, r, x, kind)...)
 			}
 		}
 	}

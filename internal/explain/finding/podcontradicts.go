@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/pod"
@@ -165,6 +166,40 @@ func memoryFiles(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 		return out
 	})
+}
+
+// diskFiles finds volumes on the node's disk that may hold more than the limits of ephemeral storage
+// of all containers: beyond their sum the Pod is evicted.
+func diskFiles(_ *Cluster, o metav1.Object, self Object) []Finding {
+	spec, at := podSpecOf(o)
+	if spec == nil || metav1.GetControllerOf(o) != nil {
+		return nil
+	}
+	var sum resource.Quantity
+	for i := range spec.Containers {
+		limit, limited := spec.Containers[i].Resources.Limits[corev1.ResourceEphemeralStorage]
+		if !limited {
+			return nil
+		}
+		sum.Add(limit)
+	}
+	var out []Finding
+	for i := range spec.Volumes {
+		e := spec.Volumes[i].EmptyDir
+		if e == nil || e.Medium != corev1.StorageMediumDefault || e.SizeLimit == nil || e.SizeLimit.Cmp(sum) <= 0 {
+			continue
+		}
+		size, name := e.SizeLimit.String(), spec.Volumes[i].Name
+		out = append(out, Finding{Code: "DiskFiles", Severity: Threat, Stage: StageRun, Object: self,
+			Field: fmt.Sprintf("%s.volumes[%d].emptyDir.sizeLimit", at, i), Value: size,
+			Numbers: map[string]string{"sizeLimit": size, "limit": sum.String()},
+			Message: fmt.Sprintf("Volume %s of %s %s may hold %s, and the containers may use %s of ephemeral storage in "+
+				"all (limits), with the files of such volumes: the Pod is evicted before the volume is full.", name,
+				self.Kind, self.Name, size, sum.String()),
+			Remedies: []Remedy{{Say: fmt.Sprintf("raise the limits of ephemeral-storage above %s, or lower the volume's "+
+				"sizeLimit below %s", size, sum.String())}}})
+	}
+	return out
 }
 
 func indexOfVolume(s *corev1.PodSpec, name string) int {

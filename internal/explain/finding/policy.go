@@ -3,6 +3,7 @@ package finding
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
@@ -118,6 +119,9 @@ func (c *Cluster) policyPorts(self Object, ports []networkingv1.NetworkPolicyPor
 	for j, p := range ports {
 		protocol := protocolOf(p)
 		names, numbers := c.portsOf(pods, protocol)
+		if p.Port != nil && p.EndPort != nil && len(numbers) > 0 {
+			out = append(out, c.portRange(self, p, numbers, fmt.Sprintf("%s.ports[%d]", at, j))...)
+		}
 		if p.Port == nil || p.EndPort != nil || len(numbers) == 0 {
 			if f, ok := c.otherProtocol(self, pods, fmt.Sprintf("%s.ports[%d].protocol", at, j), p); ok {
 				out = append(out, f)
@@ -148,6 +152,32 @@ func (c *Cluster) policyPorts(self Object, ports []networkingv1.NetworkPolicyPor
 		out = append(out, f)
 	}
 	return out
+}
+
+// portRange finds a range of a policy's ports in which the Pods it is about have none. The end that
+// is nearer to a port of theirs is to blame.
+func (c *Cluster) portRange(self Object, p networkingv1.NetworkPolicyPort, numbers []string, at string) []Finding {
+	first, last := p.Port.IntValue(), int(*p.EndPort)
+	far, near := -1, 0
+	for _, s := range numbers {
+		n, err := strconv.Atoi(s)
+		if err != nil || n >= first && n <= last {
+			return nil
+		}
+		if d := max(first-n, n-last); far < 0 || d < far {
+			far, near = d, n
+		}
+	}
+	f := Finding{Code: "PolicyPortMissing", Severity: Threat, Stage: StageTraffic, Object: self, Field: at + ".endPort",
+		Value: fmt.Sprint(last), Want: fmt.Sprint(near),
+		Numbers: map[string]string{"port": fmt.Sprint(first), "endPort": fmt.Sprint(last)},
+		Message: fmt.Sprintf("NetworkPolicy %s lets %s ports %d to %d pass, and no Pod it is about declares one of them: "+
+			"they declare %s.", self.Name, protocolOf(p), first, last, joined(numbers))}
+	if near < first {
+		f.Field, f.Value = at+".port", fmt.Sprint(first)
+	}
+	f.setTo(c, f.Want)
+	return []Finding{f}
 }
 
 func protocolOf(p networkingv1.NetworkPolicyPort) corev1.Protocol {

@@ -39,6 +39,12 @@ func (c *Cluster) refusalCauses(self Object, o metav1.Object, words string) []Fi
 		out = append(out, c.podSecurity(self, o, m[1], m[2])...)
 	}
 	if len(out) == 0 {
+		out = append(out, c.failedExpressions(self, words)...)
+	}
+	if len(out) == 0 {
+		out = append(out, c.derivedName(self, words)...)
+	}
+	if len(out) == 0 {
 		out = append(out, c.invalidField(self, o, words)...)
 	}
 	return out
@@ -159,9 +165,13 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 				continue
 			}
 			f := Finding{Code: "PodSecurityViolated", Stage: StageCreation, Object: self, Field: at + "." + v.field,
-				Want: v.value, Message: fmt.Sprintf("Level %s forbids: %s).", level, strings.TrimSuffix(part, ")"))}
+				Numbers: map[string]string{"level": level}, Want: v.value, Message: fmt.Sprintf("Level %s forbids: %s).", level, strings.TrimSuffix(part, ")"))}
 			if v.words == hostNamespaces {
 				out = append(out, c.hostFields(f, at, part)...)
+				break
+			}
+			if v.field == "volumes" {
+				out = append(out, c.forbiddenVolumes(f, spec, at, part)...)
 				break
 			}
 			if m := givenFields.FindStringSubmatch(part); m != nil {
@@ -183,6 +193,40 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 		}
 	}
 	return all.instead(self, level, out)
+}
+
+// quotedVolumes are the volumes that a text of PodSecurity names.
+var quotedVolumes = regexp.MustCompile(`volumes? ((?:"[^"]+"(?:, )?)+)`)
+
+// forbiddenVolumes is one finding for each volume that a text of PodSecurity names: its source is
+// what the level forbids.
+func (c *Cluster) forbiddenVolumes(f Finding, spec *corev1.PodSpec, at, words string) []Finding {
+	m := quotedVolumes.FindStringSubmatch(words)
+	if m == nil {
+		return []Finding{f}
+	}
+	var out []Finding
+	for name := range strings.SplitSeq(m[1], ", ") {
+		i := indexOfVolume(spec, strings.Trim(name, `"`))
+		if i < 0 {
+			continue
+		}
+		x, v := f, spec.Volumes[i]
+		x.Field, x.Value = fmt.Sprintf("%s.volumes[%d]", at, i), v.Name
+		if v.HostPath != nil {
+			x.Field, x.Value = x.Field+".hostPath", v.HostPath.Path
+		}
+		x.Message = fmt.Sprintf("%s It is volume %s (%s).", f.Message, v.Name, x.Value)
+		x.Remedies = []Remedy{{Say: fmt.Sprintf("make %s an emptyDir, if the program does not need the node's files: "+
+			"what is there now is not in it", v.Name), Run: c.patchCommand(f.Object, fmt.Sprintf(
+			`[{"op":"replace","path":%s,"value":{"name":%s,"emptyDir":{}}}]`,
+			jsonText(pointer(fmt.Sprintf("%s.volumes[%d]", at, i))), jsonText(v.Name)))}}
+		out = append(out, x)
+	}
+	if len(out) == 0 {
+		return []Finding{f}
+	}
+	return out
 }
 
 // hostFields is one finding for each of a Pod's own fields that a text of PodSecurity names.

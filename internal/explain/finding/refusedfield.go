@@ -3,10 +3,13 @@ package finding
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
 // deniedByPolicy blames the validation of a policy that refused, by the words of its refusal; m are
@@ -116,4 +119,33 @@ func (c *Cluster) invalidField(self Object, o metav1.Object, words string) []Fin
 		Message: fmt.Sprintf("The API server refuses %s of the Pods of %s %s (%s): %s", field, self.Kind, self.Name,
 			m[2],
 			words), Remedies: []Remedy{{Say: fmt.Sprintf("change %s of %s as the text says", field, self)}}}}
+}
+
+// tooLong are the words of the API server's validation about a text that is made of another's name.
+var tooLong = regexp.MustCompile(`Invalid value: "([^"]+)": must be no more than (\d+)`)
+
+// derivedName blames the name of an object whose controller makes names and labels of it that are
+// longer than the API allows.
+func (c *Cluster) derivedName(self Object, words string) []Finding {
+	f := Finding{Code: "NameTooLong", Stage: StageCreation, Object: self, Field: "metadata.name", Value: self.Name}
+	over, long, most := 0, "", 0
+	for _, m := range tooLong.FindAllStringSubmatch(words, -1) {
+		n, err := strconv.Atoi(m[2])
+		if err == nil && strings.HasPrefix(m[1], self.Name+"-") && len(m[1])-n > over {
+			over, long, most = len(m[1])-n, m[1], n
+		}
+	}
+	if over == 0 || over >= len(self.Name) {
+		return nil
+	}
+	f.Want = strings.TrimRight(self.Name[:len(self.Name)-over], "-.")
+	f.Numbers = map[string]string{"length": fmt.Sprint(len(long)), "most": fmt.Sprint(most),
+		"nameMost": fmt.Sprint(len(self.Name) - over)}
+	f.Message = fmt.Sprintf("The name of %s %s is too long: its Pods get %s, which is made of it and has %d characters, "+
+		"and %d are allowed. The name may have %d.", self.Kind, self.Name, long, len(long), most, len(self.Name)-over)
+	f.Remedies = []Remedy{{Say: fmt.Sprintf("make it anew with a shorter name, such as %s", f.Want), Run: []string{
+		kubectl(self, "get", "-o json") + " | kubectl patch --local -f - --type=merge -p " + shellquote.Quoted(
+			fmt.Sprintf(`{"metadata":{"name":%s,"uid":null,"resourceVersion":null}}`, jsonText(f.Want))) +
+			" -o json | kubectl create -f -", kubectl(self, "delete", "")}}}
+	return []Finding{f}
 }

@@ -135,6 +135,15 @@ var rules = []rule{
 	{"ports of some", []string{"Service"}, portsOfSome},
 	{"shut out", templated, shutOut},
 	{"unmade sources", []string{"PersistentVolumeClaim"}, sourceUnserved},
+	{"unknown hosts", templated, unknownHosts},
+	{"variables twice", templated, namedTwice},
+	{"options", templated, optionAsProgram},
+	{"ignored failures", []string{"Job"}, failuresIgnored},
+	{"held Pods", append([]string{"Job"}, workloadKinds...), heldPods},
+	{"serving init containers", []string{"Pod"}, initServes},
+	{"shared paths", []string{"Ingress"}, sharedPaths},
+	{"files on disk", templated, diskFiles},
+	{"device selectors", []string{"Pod"}, deviceSelectors},
 }
 
 // Of returns what is wrong with one object and with what it controls, worst first.

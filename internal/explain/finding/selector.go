@@ -1,11 +1,13 @@
 package finding
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -127,6 +129,7 @@ func selectsNothing(c *Cluster, o metav1.Object, self Object) []Finding {
 	f.Message = fmt.Sprintf("%s %s selects %s, and no Pod of namespace %s has that.", self.Kind, self.Name, f.Value,
 		self.Namespace)
 	c.selectedElsewhere(&f, want)
+	c.onWorkloads(&f, want)
 	d, ok := nearestLabels(want, among)
 	if !ok {
 		return []Finding{f}
@@ -179,6 +182,50 @@ func (c *Cluster) selectedElsewhere(f *Finding, want map[string]string) {
 		f.Message += fmt.Sprintf(" Pods with that are in namespace %s: a %s is about Pods of its own namespace only.",
 			joined(namespaces), f.Object.Kind)
 	}
+}
+
+// onWorkloads names workloads that have the labels themselves, and whose template does not: a
+// selector is about Pods.
+func (c *Cluster) onWorkloads(f *Finding, want map[string]string) {
+	s := labels.SelectorFromSet(want)
+	for _, kind := range workloadKinds {
+		for _, o := range in[metav1.Object](c, kind, f.Object.Namespace) {
+			t := templateOf(o)
+			if metav1.GetControllerOf(o) != nil || t == nil || !s.Matches(labels.Set(o.GetLabels())) {
+				continue
+			}
+			own := wantedLabels(ownSelectorOf(o))
+			f.Message += fmt.Sprintf(" %s %s has it itself, and the Pods that it makes have %s: a selector is about Pods.",
+				kind, o.GetName(), labels.Set(t.Labels))
+			f.Related = append(f.Related, objectOf(kind, o))
+			raw, _ := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": // never fails
+			map[string]any{"labels": want}}}})
+			f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("give the Pods of %s the label too, in its template: "+
+				"they are made anew", o.GetName()), Run: []string{kubectl(objectOf(kind, o), "patch",
+				"--type=merge -p "+shellquote.Quoted(string(raw)))}})
+			if f.Object.Kind == "Service" && len(own) > 0 {
+				f.Want = labels.Set(own).String()
+				f.Remedies = append(f.Remedies, Remedy{Say: "or select " + f.Want, Run: []string{kubectl(f.Object,
+					"set selector", shellquote.Quoted(f.Want))}})
+			}
+			return
+		}
+	}
+}
+
+// ownSelectorOf is the selector of a workload's own Pods; nil where there is none.
+func ownSelectorOf(o metav1.Object) *metav1.LabelSelector {
+	switch x := o.(type) {
+	case *appsv1.Deployment:
+		return x.Spec.Selector
+	case *appsv1.StatefulSet:
+		return x.Spec.Selector
+	case *appsv1.DaemonSet:
+		return x.Spec.Selector
+	case *appsv1.ReplicaSet:
+		return x.Spec.Selector
+	}
+	return nil
 }
 
 func dropKey(d labelDifference) string {

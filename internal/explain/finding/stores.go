@@ -104,11 +104,15 @@ func usedClaim(c *Cluster, o metav1.Object, self Object) []Finding {
 	f := Finding{Code: "ClaimInUse", Stage: StageChange, Object: self, Field: "metadata.finalizers",
 		Value: "kubernetes.io/pvc-protection"}
 	var names []string
+	var makers []Object
 	for _, p := range in[*corev1.Pod](c, "Pod", self.Namespace) {
 		for i := range p.Spec.Volumes {
 			if v := p.Spec.Volumes[i].PersistentVolumeClaim; v != nil && v.ClaimName == self.Name {
 				f.Related = append(f.Related, objectOf("Pod", p))
 				names = append(names, p.Name)
+				if root := c.PodOwner(p); root.Kind != "Pod" && !slices.Contains(makers, root) {
+					makers = append(makers, root)
+				}
 			}
 		}
 	}
@@ -118,6 +122,14 @@ func usedClaim(c *Cluster, o metav1.Object, self Object) []Finding {
 	f.Numbers = map[string]string{"pods": fmt.Sprint(len(names))}
 	f.Message = fmt.Sprintf("Claim %s is being deleted and is kept while a Pod uses it (%s): it goes when they have "+
 		"gone, with its data if the reclaim policy is Delete.", self.Name, joined(names))
+	f.Related = append(f.Related, makers...)
+	for _, m := range makers {
+		f.Message += fmt.Sprintf(" %s %s makes such Pods anew while it stands as it is.", m.Kind, m.Name)
+		if slices.Contains([]string{"Deployment", "StatefulSet", "ReplicaSet", "ReplicationController"}, m.Kind) {
+			f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("scale %s %s to nothing", m.Kind, m.Name),
+				Run: []string{kubectl(m, "scale", "--replicas=0")}})
+		}
+	}
 	return []Finding{f}
 }
 

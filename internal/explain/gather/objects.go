@@ -273,21 +273,26 @@ func readElsewhere(ctx context.Context, r *reader, c *finding.Cluster, self find
 	asked := map[finding.Object]bool{}
 	found := finding.Of(c, self)
 	readBlamed(ctx, r, c, found)
+	missing := c.MissingServices(self)
 	for _, f := range found {
-		if f.Code != "ReferenceMissing" || len(f.Related) == 0 || f.Related[0].Namespace == "" || asked[f.Related[0]] ||
-			len(asked) == 5 {
+		if f.Code == "ReferenceMissing" && len(f.Related) > 0 {
+			missing = append(missing, f.Related[0])
+		}
+	}
+	for _, m := range missing {
+		if m.Namespace == "" || asked[m] || len(asked) == 5 {
 			continue
 		}
-		asked[f.Related[0]] = true
-		row, ok := rowOf(f.Related[0].Kind)
+		asked[m] = true
+		row, ok := rowOf(m.Kind)
 		if !ok {
 			continue
 		}
 		l, err := row.list(ctx, r.client, "", metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(
-			"metadata.name", f.Related[0].Name).String()})
+			"metadata.name", m.Name).String()})
 		if r.seen(row.kind, err) {
 			for _, o := range stripped(extracted(l)) {
-				if o.GetNamespace() != f.Related[0].Namespace && o.GetName() == f.Related[0].Name {
+				if o.GetNamespace() != m.Namespace && o.GetName() == m.Name {
 					c.Add(row.kind, o)
 				}
 			}
