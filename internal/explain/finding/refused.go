@@ -182,7 +182,7 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 			break
 		}
 	}
-	return all.instead(self, level, out)
+	return all.instead(self, spec, level, out)
 }
 
 // violating is one finding for each container, of all kinds, that a text of PodSecurity names; the
