@@ -187,8 +187,8 @@ func TestWhatWasRepairedIsNotNamedAgain(t *testing.T) {
 			t.Errorf("got %+v, want one remedy with %s", f, want)
 		}
 	}
-	if found != 2 {
-		t.Errorf("got %d findings about the level, want 2", found)
+	if found != 3 { // one for each container of each demand
+		t.Errorf("got %d findings about the level, want 3", found)
 	}
 }
 

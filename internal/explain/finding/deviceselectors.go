@@ -16,7 +16,7 @@ import (
 // How the scheduler tells that a selector of devices could not be evaluated, and what it read.
 var (
 	selectorWords = regexp.MustCompile(
-		`claim ([^\s/]+)/(\S+): selector #(\d+) on device (\S+): (CEL runtime error: .*|.*)`)
+		`(?:claim ([^\s/]+)/(\S+)|class (\S+)): selector #(\d+) on device (\S+): (.*)`)
 	keyWords = regexp.MustCompile(`no such (?:key|attribute|capacity): ([A-Za-z0-9_.-]*[A-Za-z0-9_])`)
 )
 
@@ -37,58 +37,77 @@ func deviceSelectors(c *Cluster, o metav1.Object, self Object) []Finding {
 	if m == nil {
 		return nil
 	}
-	claim, ok := get[*resourcev1.ResourceClaim](c, "ResourceClaim", m[1], m[2])
-	if !ok {
-		return nil
-	}
-	i, err := strconv.Atoi(m[3])
+	i, err := strconv.Atoi(m[4])
 	if err != nil {
 		return nil
 	}
 	key := ""
-	if k := keyWords.FindStringSubmatch(m[5]); k != nil {
+	if k := keyWords.FindStringSubmatch(m[6]); k != nil {
 		key = k[1]
 	}
-	at, field, text := c.selectorOf(claim, i, key)
+	var at Object
+	var field, text string
+	if claim, ok := get[*resourcev1.ResourceClaim](c, "ResourceClaim", m[1], m[2]); ok {
+		at, field, text = c.selectorOf(claim, i, key)
+		at, field = claimMade(p, claim, at, field)
+	} else {
+		at, field, text = c.selectorOfClass(m[3], i, key)
+	}
 	if text == "" {
 		return nil
 	}
-	at, field = claimMade(p, claim, at, field)
-	why, _, _ := strings.Cut(strings.TrimPrefix(m[5], "CEL runtime error: "), ". ")
+	why, _, _ := strings.Cut(strings.TrimPrefix(m[6], "CEL runtime error: "), ". ")
 	f := Finding{Code: "SelectorUnread", Stage: StagePlacement, Object: at, Field: field, Value: text,
-		Related: []Object{self}, Numbers: map[string]string{"device": m[4], "error": why, "selector": m[3]},
+		Related: []Object{self}, Numbers: map[string]string{"device": m[5], "error": why, "selector": m[4]},
 		Message: fmt.Sprintf("%s of %s %s cannot be evaluated for device %s (%s), and so Pod %s is refused on every "+
-			"node: %s.", field, at.Kind, at.Name, m[4], why, self.Name, text)}
+			"node: %s.", field, at.Kind, at.Name, m[5], why, self.Name, text)}
 	if key != "" {
 		f.Numbers["key"] = key
-		c.attributesInstead(&f, m[4], key)
+		c.attributesInstead(&f, m[5], key)
 	}
-	f.Remedies = append(f.Remedies, Remedy{Say: "let the expression ask first whether the device has it, with has(...) " +
-		"or .?NAME.orValue(...), and make the claim anew: its content cannot be changed",
-		Run: []string{kubectl(at, "get", "-o yaml")}})
+	r := Remedy{Say: "let the expression ask first whether the device has it, with has(...) or .?NAME.orValue(...)",
+		Run: []string{kubectl(at, "edit", "")}}
+	if at.Kind == "ResourceClaim" || at.Kind == "ResourceClaimTemplate" {
+		r = Remedy{Say: r.Say + ", and make it anew: its content cannot be changed",
+			Run: []string{kubectl(at, "get", "-o yaml")}}
+	}
+	f.Remedies = append(f.Remedies, r)
 	return []Finding{f}
 }
 
 // selectorOf is the selector of an index that read a key: of a request of a claim, or of its class.
 func (c *Cluster) selectorOf(claim *resourcev1.ResourceClaim, i int, key string) (at Object, field, text string) {
-	reads := func(list []resourcev1.DeviceSelector) bool {
-		return i < len(list) && list[i].CEL != nil && strings.Contains(list[i].CEL.Expression, key)
-	}
 	for j, r := range claim.Spec.Devices.Requests {
 		if r.Exactly == nil {
 			continue
 		}
-		if reads(r.Exactly.Selectors) {
+		if text := reading(r.Exactly.Selectors, i, key); text != "" {
 			return objectOf("ResourceClaim", claim), fmt.Sprintf(
-				"spec.devices.requests[%d].exactly.selectors[%d].cel.expression", j, i), r.Exactly.Selectors[i].CEL.Expression
+				"spec.devices.requests[%d].exactly.selectors[%d].cel.expression", j, i), text
 		}
-		x, ok := get[*resourcev1.DeviceClass](c, "DeviceClass", "", r.Exactly.DeviceClassName)
-		if ok && reads(x.Spec.Selectors) {
-			return objectOf("DeviceClass", x), fmt.Sprintf("spec.selectors[%d].cel.expression", i),
-				x.Spec.Selectors[i].CEL.Expression
+		if at, field, text = c.selectorOfClass(r.Exactly.DeviceClassName, i, key); text != "" {
+			return at, field, text
 		}
 	}
 	return Object{}, "", ""
+}
+
+// selectorOfClass is the selector of an index of a class that read a key.
+func (c *Cluster) selectorOfClass(class string, i int, key string) (at Object, field, text string) {
+	x, ok := get[*resourcev1.DeviceClass](c, "DeviceClass", "", class)
+	if !ok {
+		return at, "", ""
+	}
+	return objectOf("DeviceClass", x), fmt.Sprintf("spec.selectors[%d].cel.expression", i), reading(x.Spec.Selectors,
+		i, key)
+}
+
+// reading is the expression of an index where it reads a key; empty where it does not.
+func reading(list []resourcev1.DeviceSelector, i int, key string) string {
+	if i >= len(list) || list[i].CEL == nil || !strings.Contains(list[i].CEL.Expression, key) {
+		return ""
+	}
+	return list[i].CEL.Expression
 }
 
 // claimMade is the template that a Pod's claim was made from, with the field in it, or what it is

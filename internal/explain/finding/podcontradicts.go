@@ -143,6 +143,11 @@ func memoryFiles(c *Cluster, o metav1.Object, self Object) []Finding {
 	_, at := podSpecOf(o)
 	return eachContainer(o, self, func(x place) []Finding {
 		limit, limited := x.c.Resources.Limits[corev1.ResourceMemory]
+		who := "container " + x.c.Name + ", which writes it,"
+		if r := x.spec.Resources; r != nil && !limited {
+			limit, limited = r.Limits[corev1.ResourceMemory]
+			who = "the Pod's containers together"
+		}
 		if !limited {
 			return nil
 		}
@@ -158,11 +163,11 @@ func memoryFiles(c *Cluster, o metav1.Object, self Object) []Finding {
 			out = append(out, Finding{Code: "MemoryFiles", Severity: Threat, Stage: StageRun, Object: self,
 				Field: fmt.Sprintf("%s.volumes[%d].emptyDir.sizeLimit", at, i), Value: size,
 				Numbers: map[string]string{"sizeLimit": size, "limit": limit.String()},
-				Message: fmt.Sprintf("Volume %s of %s %s is in memory and may hold %s, and container %s, which "+
-					"writes it, may use %s of memory in all: its files count as its memory, so it is killed before "+
-					"the volume is full.", m.Name, self.Kind, self.Name, size, x.c.Name, limit.String()),
-				Remedies: []Remedy{{Say: fmt.Sprintf("raise the memory limit of container %s above %s, or lower the "+
-					"volume's sizeLimit below %s", x.c.Name, size, limit.String())}}})
+				Message: fmt.Sprintf("Volume %s of %s %s is in memory and may hold %s, and %s may use %s of "+
+					"memory in all: its files count as memory, so a container is killed before the volume is full.",
+					m.Name, self.Kind, self.Name, size, who, limit.String()),
+				Remedies: []Remedy{{Say: fmt.Sprintf("raise the memory limit of %s above %s, or lower the "+
+					"volume's sizeLimit below %s", who, size, limit.String())}}})
 		}
 		return out
 	})

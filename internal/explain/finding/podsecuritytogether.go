@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
@@ -53,16 +55,19 @@ func (t *togetherSet) add(words, field, value string) {
 
 // instead returns the findings with one remedy that sets everything at once in place of those that
 // set a part, where there are several.
-func (t *togetherSet) instead(self Object, level string, list []Finding) []Finding {
+func (t *togetherSet) instead(self Object, spec *corev1.PodSpec, level string, list []Finding) []Finding {
 	if t.count < 2 || self.Kind == "Pod" || self.Kind == "Job" || self.Kind == "CronJob" {
 		return list
 	}
-	var containers []any
+	lists := map[string][]any{}
 	for _, name := range t.names {
-		containers = append(containers, map[string]any{"name": name, "securityContext": t.fields[name]})
+		in := "containers"
+		if slices.ContainsFunc(spec.InitContainers, func(x corev1.Container) bool { return x.Name == name }) {
+			in = "initContainers"
+		}
+		lists[in] = append(lists[in], map[string]any{"name": name, "securityContext": t.fields[name]})
 	}
-	raw, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{
-		"containers": containers}}}})
+	raw, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": lists}}})
 	if err != nil {
 		return list
 	}

@@ -177,22 +177,62 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 			if m := givenFields.FindStringSubmatch(part); m != nil {
 				f.Value = m[2]
 			}
-			name := ""
-			if m := quotedNames.FindStringSubmatch(part); m != nil {
-				name = strings.Trim(strings.Split(m[1], ",")[0], `" `)
-			}
 			all.add(part, v.field, v.value)
-			for i := range spec.Containers {
-				if spec.Containers[i].Name == name {
-					f.Field = fmt.Sprintf("%s.containers[%d].%s", at, i, v.field)
-					f.Remedies = securityRemedy(self, name, v.field, v.value)
-				}
-			}
-			out = append(out, f)
+			out = append(out, c.violating(f, o, at, part)...)
 			break
 		}
 	}
-	return all.instead(self, level, out)
+	return all.instead(self, spec, level, out)
+}
+
+// violating is one finding for each container, of all kinds, that a text of PodSecurity names; the
+// finding as it is where it names none. f's field is that of the Pod's path.
+func (c *Cluster) violating(f Finding, o metav1.Object, at, words string) []Finding {
+	m := quotedNames.FindStringSubmatch(words)
+	if m == nil {
+		return []Finding{f}
+	}
+	field := strings.TrimPrefix(f.Field, at+".")
+	var out []Finding
+	for name := range strings.SplitSeq(m[1], ",") {
+		name = strings.Trim(name, `" `)
+		out = append(out, eachContainer(o, f.Object, func(x place) []Finding {
+			if x.c.Name != name {
+				return nil
+			}
+			g := f
+			g.Field = x.at + "." + field
+			g.Remedies = securityRemedy(f.Object, x, field, f.Want)
+			if s := x.c.SecurityContext; field == "securityContext.capabilities.add" && s != nil && s.Capabilities != nil {
+				g.Value = strings.Trim(fmt.Sprint(s.Capabilities.Add), "[]")
+			}
+			if field == "ports" {
+				return c.forbiddenPorts(g, x)
+			}
+			return []Finding{g}
+		})...)
+	}
+	if len(out) == 0 {
+		return []Finding{f}
+	}
+	return out
+}
+
+// forbiddenPorts is one finding for each port of the node that a container takes.
+func (c *Cluster) forbiddenPorts(f Finding, x place) []Finding {
+	var out []Finding
+	for i, p := range x.c.Ports {
+		if p.HostPort == 0 {
+			continue
+		}
+		g := f
+		g.Field, g.Value = fmt.Sprintf("%s.ports[%d].hostPort", x.at, i), fmt.Sprint(p.HostPort)
+		g.Remedies = []Remedy{{Say: "give up the port of the node: a Service, of type NodePort where it has to be reached " +
+			"from outside, leads to the container's", Run: c.patchCommand(f.Object, fmt.Sprintf(
+			`[{"op":"remove","path":%s}]`, jsonText(pointer(g.Field))))}}
+		out = append(out, g)
+	}
+	return out
 }
 
 // quotedVolumes are the volumes that a text of PodSecurity names.
@@ -242,7 +282,7 @@ func (c *Cluster) hostFields(f Finding, at, words string) []Finding {
 }
 
 // securityRemedy sets a field of a container's securityContext.
-func securityRemedy(self Object, name, field, value string) []Remedy {
+func securityRemedy(self Object, x place, field, value string) []Remedy {
 	last, below := strings.CutPrefix(field, "securityContext.")
 	if !below || value == "" || self.Kind == "Pod" || self.Kind == "Job" || self.Kind == "CronJob" {
 		return nil
@@ -251,9 +291,13 @@ func securityRemedy(self Object, name, field, value string) []Remedy {
 	for _, part := range slices.Backward(strings.Split(last, ".")) {
 		inner = fmt.Sprintf("{%s:%s}", jsonText(part), inner)
 	}
-	return []Remedy{{Say: fmt.Sprintf("set %s of container %s to %s", field, name, value), Run: []string{kubectl(self,
-		"patch", "--type=strategic -p "+shellquote.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[`+
-			`{"name":%s,"securityContext":%s}]}}}}`, jsonText(name), inner)))}}}
+	list := "containers"
+	if strings.Contains(x.at, "initContainers[") {
+		list = "initContainers"
+	}
+	return []Remedy{{Say: fmt.Sprintf("set %s of container %s to %s", field, x.c.Name, value), Run: []string{kubectl(
+		self, "patch", "--type=strategic -p "+shellquote.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%s:[`+
+			`{"name":%s,"securityContext":%s}]}}}}`, jsonText(list), jsonText(x.c.Name), inner)))}}}
 }
 
 // demanded finds containers without a request or limit that a quota of the namespace demands.

@@ -27,7 +27,7 @@ func (c *Cluster) deniedByPolicy(self Object, o metav1.Object, m []string) []Fin
 			if text == "" {
 				text = strings.TrimSpace(v.Expression)
 			}
-			if len(p.Spec.Validations) > 1 && !strings.Contains(m[3], text) {
+			if len(p.Spec.Validations) > 1 && !strings.Contains(m[3], text) || expressionError.MatchString(m[3]) {
 				continue
 			}
 			f.Field, f.Value = fmt.Sprintf("spec.validations[%d].expression", i), v.Expression
@@ -37,6 +37,7 @@ func (c *Cluster) deniedByPolicy(self Object, o metav1.Object, m []string) []Fin
 	}
 	mend := Remedy{Say: fmt.Sprintf("let the template of %s fulfil %s", self, f.Value)}
 	if w := expressionError.FindStringSubmatch(m[3]); w != nil {
+		f.Field, f.Value = failedIn(p, w[1], f.Field)
 		f.Numbers = map[string]string{"error": w[2]}
 		f.Message += fmt.Sprintf(" The expression itself fails on such an object (%s), whatever the Pods are "+
 			"like.", w[2])
@@ -51,6 +52,19 @@ func (c *Cluster) deniedByPolicy(self Object, o metav1.Object, m []string) []Fin
 			"pass too", m[2]), Run: []string{kubectl(f.Related[0], "patch",
 			`--type=merge -p '{"spec":{"validationActions":["Warn"]}}'`)}}}
 	return append([]Finding{f}, c.quotedByRefusal(self, o, f.Code, f.Value+" "+m[3])...)
+}
+
+// failedIn is the expression of a policy that failed, with its field; nil has otherwise.
+func failedIn(p *admissionv1.ValidatingAdmissionPolicy, text, otherwise string) (field, expression string) {
+	if p == nil {
+		return otherwise, text
+	}
+	for _, e := range expressionsOf(p) {
+		if strings.TrimSpace(e.text) == strings.TrimSpace(text) {
+			return e.field, e.text
+		}
+	}
+	return otherwise, text
 }
 
 // expressionError is how a refusal tells that an expression could not be evaluated.

@@ -2,6 +2,7 @@ package finding
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -151,8 +152,11 @@ func endOf(p *corev1.Pod) time.Time {
 // initLong is how long an init container that declares ports may run before it is taken for a server.
 const initLong = 20 * time.Second
 
-// initServes finds an init container that runs on and declares ports: a server never ends, and what
-// comes after it waits for its end.
+// endlessWords are commands that never end.
+var endlessWords = regexp.MustCompile(`\bsleep\s+inf(?:inity)?\b|\btail\s+-[fF]\s+/dev/null`)
+
+// initServes finds an init container that runs on and declares ports, or sleeps for ever: it never
+// ends, and what comes after it waits for its end.
 func initServes(c *Cluster, o metav1.Object, self Object) []Finding {
 	p, ok := o.(*corev1.Pod)
 	if !ok || p.DeletionTimestamp != nil {
@@ -163,7 +167,8 @@ func initServes(c *Cluster, o metav1.Object, self Object) []Finding {
 		at := slices.IndexFunc(p.Status.InitContainerStatuses, func(s corev1.ContainerStatus) bool {
 			return s.Name == x.Name
 		})
-		if at < 0 || pod.IsSidecar(x) || len(x.Ports) == 0 {
+		endless := endlessWords.FindString(strings.Join(slices.Concat(x.Command, x.Args), " "))
+		if at < 0 || pod.IsSidecar(x) || len(x.Ports) == 0 && endless == "" {
 			continue
 		}
 		run := p.Status.InitContainerStatuses[at].State.Running
@@ -178,13 +183,17 @@ func initServes(c *Cluster, o metav1.Object, self Object) []Finding {
 		} else {
 			root = self
 		}
+		runs := c.Now.Sub(run.StartedAt.Time).Round(time.Second).String()
 		f := Finding{Code: "InitServes", Stage: StageRun, Object: root, Field: field, Want: "Always",
-			Numbers: map[string]string{"port": fmt.Sprint(x.Ports[0].ContainerPort),
-				"runs": c.Now.Sub(run.StartedAt.Time).Round(time.Second).String()},
-			Message: fmt.Sprintf("Init container %s of %s %s declares port %d and has run for %s: a server does not end, "+
-				"and every container after an init container waits until that has ended. With restartPolicy Always it is "+
-				"a sidecar, beside which the others start.", x.Name, self.Kind, self.Name, x.Ports[0].ContainerPort,
-				c.Now.Sub(run.StartedAt.Time).Round(time.Second))}
+			Numbers: map[string]string{"runs": runs}}
+		what := "does " + endless
+		if len(x.Ports) > 0 {
+			f.Numbers["port"] = fmt.Sprint(x.Ports[0].ContainerPort)
+			what = "declares port " + f.Numbers["port"]
+		}
+		f.Message = fmt.Sprintf("Init container %s of %s %s %s and has run for %s: such a program does not end, and every "+
+			"container after an init container waits until that has ended. With restartPolicy Always it is a sidecar, "+
+			"beside which the others start.", x.Name, self.Kind, self.Name, what, runs)
 		if root != self {
 			f.Related = []Object{self}
 		}

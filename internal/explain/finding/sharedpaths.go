@@ -55,7 +55,7 @@ func sharedPaths(c *Cluster, o metav1.Object, self Object) []Finding {
 	if !ok {
 		return nil
 	}
-	var out []Finding
+	out := pathTwice(x, self)
 	for _, other := range list[*networkingv1.Ingress](c, "Ingress") {
 		if other.Name == x.Name && other.Namespace == x.Namespace || classOfIngress(other) != classOfIngress(x) {
 			continue
@@ -82,6 +82,32 @@ func sharedPaths(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 	}
 	return out[:min(len(out), 3)]
+}
+
+// pathTwice finds a path that an Ingress itself has twice, for different Services.
+func pathTwice(x *networkingv1.Ingress, self Object) []Finding {
+	first := map[string]ingressPath{}
+	var out []Finding
+	for _, p := range pathsOf(x) {
+		was, twice := first[p.key]
+		if !twice {
+			first[p.key] = p
+			continue
+		}
+		if was.to == p.to {
+			continue
+		}
+		r := x.Spec.Rules[p.rule]
+		at := fmt.Sprintf("spec.rules[%d].http.paths[%d]", p.rule, p.path)
+		out = append(out, Finding{Code: "PathTaken", Severity: Threat, Stage: StageTraffic, Object: self,
+			Field: at + ".path", Value: r.Host + r.HTTP.Paths[p.path].Path,
+			Message: fmt.Sprintf("Ingress %s has %s%s twice, in spec.rules[%d].http.paths[%d] for %s and in %s for %s: one "+
+				"of them alone gets requests.", self.Name, r.Host, r.HTTP.Paths[p.path].Path, was.rule, was.path, was.to,
+				at, p.to), Remedies: []Remedy{{Say: "remove the one that is not meant, or give it another path",
+				Run: []string{kubectl(self, "patch", fmt.Sprintf(`--type=json -p '[{"op":"remove","path":%s}]'`,
+					jsonText(pointer(at))))}}}})
+	}
+	return out
 }
 
 // classOfIngress is the class that an Ingress asks for; empty: the default one.
