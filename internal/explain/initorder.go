@@ -113,6 +113,7 @@ func initWaitsFor(a *Answer, in In, c container) {
 			return
 		}
 	}
+	fileDeadlock(a, in, c)
 }
 
 // initDeadlock explains an init container that waits for a container which only starts after it.

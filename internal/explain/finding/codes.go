@@ -151,6 +151,7 @@ var Codes = [][2]string{
 	{"SelectorsOverlap", "two workloads select the same Pods"},
 	{"SelectsNothing", "a selector selects nothing"},
 	{"SetByAdmission", "a value is a default of another object"},
+	{"ShellWord", "a word that only a shell understands stands where none reads it"},
 	{"SignerUnknown", "no controller serves a signer"},
 	{"SigningFailed", "a signer could not sign"},
 	{"SpreadsOthers", "a spread constraint is not about the own Pods"},

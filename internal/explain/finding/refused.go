@@ -127,7 +127,7 @@ var givenFields = regexp.MustCompile(`\b(host[A-Z][A-Za-z]*|privileged|runAsUser
 var violations = []struct{ words, field, value string }{
 	{"allowPrivilegeEscalation", "securityContext.allowPrivilegeEscalation", "false"},
 	{"unrestricted capabilities", "securityContext.capabilities.drop", `["ALL"]`},
-	{"runAsNonRoot", "securityContext.runAsNonRoot", "true"},
+	{notRoot, "securityContext.runAsNonRoot", "true"},
 	{"seccompProfile", "securityContext.seccompProfile", `{"type":"RuntimeDefault"}`},
 	{"privileged", "securityContext.privileged", "false"},
 	{hostNamespaces, "hostNetwork", "false"},
@@ -177,6 +177,10 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 					f.Field = fmt.Sprintf("%s.containers[%d].%s", at, i, v.field)
 					f.Remedies = securityRemedy(self, name, v.field, v.value)
 				}
+			}
+			if v.words == notRoot {
+				all.addUser(part, spec)
+				f.Remedies = withUser(f.Remedies, self, name, spec)
 			}
 			out = append(out, f)
 			break

@@ -57,6 +57,7 @@ var rules = []rule{
 	{"left out", []string{"DaemonSet"}, leftOut},
 	{"probes", templated, probes},
 	{"variables", templated, variables},
+	{"shell words", templated, shellWords},
 	{"mounts", templated, mounts},
 	{"parts", templated, parts},
 	{"origins", []string{"Pod"}, origins},
