@@ -4,9 +4,30 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
 )
+
+// deadlock is how a cause begins that an init container waits for what starts after it.
+const deadlock = "Deadlock by order: "
+
+// orderFinding is such a cause as data: the init container that runs is to blame.
+func orderFinding(in In, a Answer) (finding.Finding, bool) {
+	if !strings.HasPrefix(a.Cause, deadlock) {
+		return finding.Finding{}, false
+	}
+	for _, c := range containers(in.Pod) {
+		if c.init && c.status != nil && c.status.State.Running != nil && strings.Contains(a.Cause,
+			"init container "+c.spec.Name+" ") {
+			return finding.Finding{Code: "InitOrder", Stage: finding.StageRun, Object: in.object(),
+				Field: pathOf(in.Pod, c), Value: c.spec.Name, Message: a.Cause, Remedies: asRemedies(a.Fixes)}, true
+		}
+	}
+	return finding.Finding{}, false
+}
 
 // testedFile matches how a script asks whether a file is there; the group is its path.
 var testedFile = regexp.MustCompile(`(?:\btest|\[)\s+(?:!\s+)?-[defrs]\s+["']?(/[A-Za-z0-9._/-]*[A-Za-z0-9_-])`)
@@ -41,7 +62,7 @@ func fileDeadlock(a *Answer, in In, c container) bool {
 	if len(later) == 0 {
 		return false
 	}
-	a.Cause = fmt.Sprintf("Deadlock by order: init container %s (number %d) waits for %s of volume %s, which beside it "+
+	a.Cause = fmt.Sprintf(deadlock+"init container %s (number %d) waits for %s of volume %s, which beside it "+
 		"only %s mounts, and that is started only after %s has succeeded. Waiting never ends it.", c.spec.Name, at+1,
 		m[1], mount.Name, joinList(later), c.spec.Name)
 	a.Fixes = append(a.Fixes, jsonPatchFix(in, fmt.Sprintf("do without %s: let the program itself wait for what it "+

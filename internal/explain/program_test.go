@@ -1,14 +1,19 @@
 package explain
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
 )
 
 // A volume over the directories of an image's programs hides them, also from a name that is looked
 // for in PATH; one elsewhere does not.
+//
+// row: RST-10
 func TestAVolumeHidesProgramsOfPath(t *testing.T) {
 	for at, hides := range map[string]bool{"/bin": true, "/usr": true, "/usr/bin": true, "/usr/share": false,
 		"/data": false} {
@@ -30,6 +35,8 @@ func TestAVolumeHidesProgramsOfPath(t *testing.T) {
 
 // An init container that waits for a file which only a container that starts after it can write
 // waits for ever; not where another before it, or nobody after it, mounts the volume.
+//
+// row: RST-10
 func TestAnInitContainerWaitsForAFileOfALaterContainer(t *testing.T) {
 	mount := []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}
 	for name, c := range map[string]struct {
@@ -56,8 +63,16 @@ func TestAnInitContainerWaitsForAFileOfALaterContainer(t *testing.T) {
 			c.change(&in.Pod.Spec)
 		}
 		a := Why(in)
-		if got := strings.Contains(a.Cause, "waits for /v/ready of volume v, which beside it only app mounts"); got != c.want {
+		want := "waits for /v/ready of volume v, which beside it only app mounts"
+		if got := strings.Contains(a.Cause, want); got != c.want {
 			t.Errorf("%s: got %q, want the deadlock %v", name, a.Cause, c.want)
+		}
+		told := slices.ContainsFunc(a.Findings, func(f finding.Finding) bool {
+			return f.Code == "InitOrder" && f.Severity == finding.Broken && f.Field == "spec.initContainers[0]" &&
+				f.Value == "wait" && len(f.Remedies) > 0
+		})
+		if told != c.want {
+			t.Errorf("%s: got findings %+v, want the init container blamed %v", name, a.Findings, c.want)
 		}
 	}
 }

@@ -37,7 +37,7 @@ var pathPattern = regexp.MustCompile(`(?:^|[\s'"(=:])(/[A-Za-z0-9._/-]*[A-Za-z0-
 // fileIn is the last path that a line names; empty when it names none.
 func fileIn(line string) string {
 	all := pathPattern.FindAllStringSubmatch(line, -1)
-	if len(all) == 0 {
+	if len(all) == 0 || strings.HasPrefix(all[len(all)-1][1], "//") { // none, or a URL's rest
 		return ""
 	}
 	return all[len(all)-1][1]

@@ -14,6 +14,8 @@ import (
 
 // The last output of a program is held against what its own Pod forbids it: the field that does so
 // is blamed, with what mends it.
+//
+// row: RST-10
 func TestAProgramIsHeldAgainstItsRestrictions(t *testing.T) {
 	yes, no, uid, mode, one := true, false, int64(1000), int32(0o400), resource.MustParse("1Mi")
 	mount := func(p *corev1.Pod, at string, readOnly bool, source corev1.VolumeSource) {

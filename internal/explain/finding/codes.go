@@ -57,6 +57,7 @@ var Codes = [][2]string{
 	{"HookTooLong", "a preStop hook takes the whole grace period"},
 	{"HostWithoutRule", "a certificate's host is in no rule of its Ingress"},
 	{"IngressNotServed", "no controller serves an Ingress"},
+	{"InitOrder", "an init container waits for what starts after it"},
 	{"JobFailed", "a Job has failed"},
 	{"JobKeptRunning", "a container of a Job's Pod runs on after the others have ended"},
 	{"KeyMissing", "a ConfigMap or Secret has no such key"},
