@@ -30,6 +30,9 @@ var underWay = []string{"ready", "starting", "initialising", "gone", "terminatin
 // causeFinding is an answer's cause as a finding, where no other finding says what hinders: the
 // field that the cause, or what components said of the Pod, quotes; with the answer's remedies.
 func causeFinding(in In, a Answer, have []finding.Finding) []finding.Finding {
+	if f, ok := orderFinding(in, a); ok {
+		return []finding.Finding{f}
+	}
 	if a.Cause == "" || slices.Contains(healthy, a.State) || hasBroken(have) || slices.Contains(underWay, a.Code) ||
 		a.State == "Succeeded" || quotesMissingReference(a, have) {
 		return nil

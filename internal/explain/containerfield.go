@@ -182,12 +182,24 @@ func variableMissing(a *Answer, in In, c container, name string) {
 
 // oneWordFix is for a command line that stands in one word of command: the words for themselves.
 func oneWordFix(in In, c container, program string) []Fix {
+	words := takenApart(c.spec.Command, program)
+	if words == nil {
+		return nil
+	}
+	return []Fix{editedContainer(in, c.spec.Name, oneWordSay(program),
+		func(x *corev1.Container) { x.Command = words })}
+}
+
+// takenApart are the words of a command that stands in one word; nil where that is not so.
+func takenApart(command []string, program string) []string {
 	words := strings.Fields(program)
-	if len(words) < 2 || len(c.spec.Command) != 1 || c.spec.Command[0] != program ||
+	if len(words) < 2 || len(command) != 1 || command[0] != program ||
 		strings.ContainsAny(program, `"'\`) { // words that a shell would keep together
 		return nil
 	}
-	return []Fix{editedContainer(in, c.spec.Name,
-		fmt.Sprintf("write each word of %q for itself: no shell takes it apart",
-			program), func(x *corev1.Container) { x.Command = words })}
+	return words
+}
+
+func oneWordSay(program string) string {
+	return fmt.Sprintf("write each word of %q for itself: no shell takes it apart", program)
 }

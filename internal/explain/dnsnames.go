@@ -82,6 +82,9 @@ func nameUnresolved(a *Answer, in In, c container, failureText string) bool {
 		a.Fixes = append(
 			textFixes("see whether the cluster's DNS runs, and whether something between it and the Pod drops port 53"),
 			a.Fixes...)
+	case strings.Contains(host, "$("):
+		a.Cause += fmt.Sprintf(" It asks for %s, which is no name but a variable that was not replaced: where it "+
+			"stands, the container has no variable of that name, or has it only further below.", host)
 	case !strings.Contains(host, "."):
 		a.Cause += fmt.Sprintf(" It cannot resolve %s, and no Service of namespace %s is called so.", host,
 			in.Ref.Namespace)

@@ -9,10 +9,10 @@ import (
 )
 
 // spaceUsedUp is the bound of an emptyDir, or of a claim's volume, that is full.
-func spaceUsedUp(in In, c container, file string) (restriction, bool) {
+func spaceUsedUp(in In, c container, at, file string) (restriction, bool) {
 	m, _, ok := mountIndex(c, file)
 	if !ok {
-		return restriction{}, false
+		return sharedMemoryFull(in, c, at, file)
 	}
 	for i, v := range in.Pod.Spec.Volumes {
 		if v.Name == m.Name && v.PersistentVolumeClaim != nil {

@@ -216,9 +216,13 @@ func (p imagePull) unauthorized(a *Answer, of string) {
 			}
 		}
 	}
-	create := commandFix("make a pull secret for "+p.host+" (put in user and password) and name it in imagePullSecrets",
-		fmt.Sprintf("kubectl -n %s create secret docker-registry %s --docker-server=%s --docker-username=USER "+
-			"--docker-password=PASSWORD", ns, "pull-"+strings.NewReplacer(":", "-", ".", "-").Replace(p.host), p.host))
+	made := "pull-" + strings.NewReplacer(":", "-", ".", "-").Replace(p.host)
+	create := editedPodFix(p.input, "make a pull secret for "+p.host+" (put in user and password) and name it in "+
+		"imagePullSecrets", func(s *corev1.PodSpec) {
+		s.ImagePullSecrets = append(slices.Clone(s.ImagePullSecrets), corev1.LocalObjectReference{Name: made})
+	})
+	create.Run = append([]string{fmt.Sprintf("kubectl -n %s create secret docker-registry %s --docker-server=%s "+
+		"--docker-username=USER --docker-password=PASSWORD", ns, made, p.host)}, create.Run...)
 	switch {
 	case len(fit) > 0:
 		a.Cause = of + fmt.Sprintf("the registry %s does not accept the credentials of pull secret %s (401 or 403).",

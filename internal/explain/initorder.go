@@ -113,6 +113,7 @@ func initWaitsFor(a *Answer, in In, c container) {
 			return
 		}
 	}
+	fileDeadlock(a, in, c)
 }
 
 // initDeadlock explains an init container that waits for a container which only starts after it.
@@ -125,7 +126,7 @@ func initDeadlock(a *Answer, in In, c container, d hostPort) bool {
 			if pod.IsSidecar(x) {
 				what = "the sidecar"
 			}
-			a.Cause = fmt.Sprintf("Deadlock by order: init container %s (number %d) waits for %s:%d, which %s %s "+
+			a.Cause = fmt.Sprintf(deadlock+"init container %s (number %d) waits for %s:%d, which %s %s "+
 				"(number %d) would serve, and %s is started only after %s has succeeded. Waiting never ends it.",
 				c.spec.Name, at+1, d.host, d.port, what, x.Name, i+1, x.Name, c.spec.Name)
 			a.Fixes = append(a.Fixes, jsonPatchFix(in, fmt.Sprintf("put %s before %s", x.Name, c.spec.Name),
@@ -139,7 +140,7 @@ func initDeadlock(a *Answer, in In, c container, d hostPort) bool {
 		if !declaresPort(x, d.port) {
 			continue
 		}
-		a.Cause = fmt.Sprintf("Deadlock by order: init container %s waits for %s:%d, which container %s would serve, "+
+		a.Cause = fmt.Sprintf(deadlock+"init container %s waits for %s:%d, which container %s would serve, "+
 			"and %s is started only after every init container has succeeded. Waiting never ends it.", c.spec.Name,
 			d.host, d.port, x.Name, x.Name)
 		if len(spec.Containers) > 1 {

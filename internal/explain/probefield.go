@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
@@ -95,10 +96,27 @@ func pathOf(p *corev1.Pod, c container) string {
 // lateAnswer explains a probe that gets no answer in time.
 func lateAnswer(in In, p *corev1.Probe, f journal.Probed, output string) probeDiagnosis {
 	more := 5 * max(p.TimeoutSeconds, 1)
-	return probeDiagnosis{text: fmt.Sprintf("gets no answer within its timeout of %ds: %s", p.TimeoutSeconds, output),
+	d := probeDiagnosis{text: fmt.Sprintf("gets no answer within its timeout of %ds: %s", p.TimeoutSeconds, output),
 		fixes: []Fix{editedProbe(in, f, fmt.Sprintf("give it longer: timeoutSeconds %d", more),
 			func(x *corev1.Probe) { x.TimeoutSeconds = more })}}
+	for _, c := range containers(in.Pod) {
+		limit, ok := c.spec.Resources.Limits[corev1.ResourceCPU]
+		if c.spec.Name != f.Container || !ok || limit.MilliValue() >= littleCPU {
+			continue
+		}
+		d.text += fmt.Sprintf("; the container may use %s of a cpu (limits.cpu), and what answers the probe runs within "+
+			"that", limit.String())
+		d.fixes = append(d.fixes, editedContainer(in, f.Container, fmt.Sprintf("or let the container use more cpu: "+
+			"limits.cpu %dm", 10*limit.MilliValue()), func(x *corev1.Container) {
+			x.Resources.Limits[corev1.ResourceCPU] = *resource.NewMilliQuantity(10*limit.MilliValue(), resource.DecimalSI)
+		}))
+	}
+	return d
 }
+
+// littleCPU is a cpu limit, in thousandths, below which even a small program takes noticeably
+// longer.
+const littleCPU = 100
 
 // portUnnamed explains a probe of a port name that the container does not have.
 func portUnnamed(in In, c *corev1.Container, f journal.Probed, name string) probeDiagnosis {

@@ -7,9 +7,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// programDirectories are where an image's shells and tools are: a name without a directory is looked
+// for there too.
+var programDirectories = []string{"/bin", "/usr/bin"}
+
 // hidingMount is the mount below which a program should be that is not there: what the image has
 // there cannot be seen.
 func hidingMount(c container, program string) (m corev1.VolumeMount, index int, ok bool) {
+	if !strings.Contains(program, "/") && !strings.Contains(program, " ") {
+		for _, dir := range programDirectories {
+			if m, index, ok = mountIndex(c, dir); ok {
+				return m, index, true
+			}
+		}
+		return m, 0, false
+	}
 	if !strings.HasPrefix(program, "/") {
 		return m, 0, false
 	}

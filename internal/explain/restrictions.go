@@ -37,7 +37,7 @@ var pathPattern = regexp.MustCompile(`(?:^|[\s'"(=:])(/[A-Za-z0-9._/-]*[A-Za-z0-
 // fileIn is the last path that a line names; empty when it names none.
 func fileIn(line string) string {
 	all := pathPattern.FindAllStringSubmatch(line, -1)
-	if len(all) == 0 {
+	if len(all) == 0 || strings.HasPrefix(all[len(all)-1][1], "//") { // none, or a URL's rest
 		return ""
 	}
 	return all[len(all)-1][1]
@@ -64,7 +64,7 @@ func deniedBy(in In, c container, at, words string) (restriction, bool) {
 		case has("no such file", "enoent", "not found", "does not exist", "cannot find"):
 			r, ok = fileMissing(in, c, at, file)
 		case has("no space left", "enospc"):
-			r, ok = spaceUsedUp(in, c, file)
+			r, ok = spaceUsedUp(in, c, at, file)
 		}
 		if ok {
 			r.file = file
@@ -126,7 +126,7 @@ func notPermitted(in In, c container, at, line string) (restriction, bool) {
 		if !known {
 			uid = 0
 		}
-		return modeForbids(in, m, file, uid)
+		return modeForbids(in, m, file, user{uid, field})
 	}
 	if m := portPattern.FindStringSubmatch(low); m != nil && (strings.Contains(low, "bind") ||
 		strings.Contains(low, "listen")) {
@@ -171,8 +171,15 @@ func joined(list []corev1.Capability) string {
 	return strings.Join(out, ",")
 }
 
+// user is the number that a container runs as, and the field that says it.
+type user struct {
+	uid   int64
+	field string
+}
+
 // modeForbids is the mode of a volume's files, or the missing group, that keeps a user from them.
-func modeForbids(in In, m corev1.VolumeMount, file string, uid int64) (restriction, bool) {
+func modeForbids(in In, m corev1.VolumeMount, file string, u user) (restriction, bool) {
+	uid := u.uid
 	for i, v := range in.Pod.Spec.Volumes {
 		if v.Name != m.Name {
 			continue
@@ -201,6 +208,9 @@ func modeForbids(in In, m corev1.VolumeMount, file string, uid int64) (restricti
 					func(s *corev1.PodSpec) {
 						setMode(&s.Volumes[i], 0o644)
 					})}}, true
+		}
+		if v.HostPath != nil && uid != 0 {
+			return ofTheNode(in, m, i, u), true
 		}
 		s := in.Pod.Spec.SecurityContext
 		if kind == "" && uid != 0 && (s == nil || s.FSGroup == nil) {

@@ -14,6 +14,8 @@ import (
 
 // The last output of a program is held against what its own Pod forbids it: the field that does so
 // is blamed, with what mends it.
+//
+// row: RST-10
 func TestAProgramIsHeldAgainstItsRestrictions(t *testing.T) {
 	yes, no, uid, mode, one := true, false, int64(1000), int32(0o400), resource.MustParse("1Mi")
 	mount := func(p *corev1.Pod, at string, readOnly bool, source corev1.VolumeSource) {
@@ -62,6 +64,23 @@ func TestAProgramIsHeldAgainstItsRestrictions(t *testing.T) {
 		{"a file without a mode to run", "sh: /app/run.sh: Permission denied", func(p *corev1.Pod) {
 			mount(p, "/app", false, corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}})
 		}, "spec.volumes[0].configMap.defaultMode", "420", "493"},
+		{"shared memory", "dd: error writing '/dev/shm/x': No space left on device", nil,
+			"spec.containers[0].volumeMounts", "", "/dev/shm"},
+		{"no shared memory", "dd: error writing '/dev/shmem/x': No space left on device", nil, "", "", ""},
+		{"directory of the node", "sh: can't create /d/x: Permission denied", func(p *corev1.Pod) {
+			mount(p, "/d", false, corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/srv/d"}})
+			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &uid, FSGroup: &uid}
+		}, "spec.securityContext.runAsUser", "1000", ""},
+		{"variable of a Service", "sh: tcp://10.9.8.7:6379: bad number", nil, "spec.enableServiceLinks", "true",
+			"false"},
+		{"no variable of a Service", "sh: tcp://10.9.8.6:6379: bad number", nil, "", "", ""},
+		{"a Service that is not reached", "dial tcp://10.9.8.7:6379: connection refused", nil, "", "", ""},
+		{"links that are off", "sh: tcp://10.9.8.7:6379: bad number", func(p *corev1.Pod) {
+			p.Spec.EnableServiceLinks = &no
+		}, "", "", ""},
+		{"a variable of its own", "sh: tcp://10.9.8.7:6379: bad number", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "MY_REDIS_PORT", Value: "tcp://10.9.8.7:6379"}}
+		}, "", "", ""},
 		{"nothing of it", "panic: oh no", nil, "", "", ""},
 	} {
 		in := base()
@@ -71,6 +90,8 @@ func TestAProgramIsHeldAgainstItsRestrictions(t *testing.T) {
 			Namespace: "shop", Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pv",
 			Resources: corev1.VolumeResourceRequirements{Requests: size}},
 			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: size}})
+		in.NamespaceContext = &NamespaceContext{Services: []*corev1.Service{{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "my-redis"}, Spec: corev1.ServiceSpec{ClusterIP: "10.9.8.7"}}}}
 		in.state(waiting("CrashLoopBackOff", "")).LastTerminationState.Terminated = ended0(1, "Error")
 		in.Pod.Status.ContainerStatuses[0].RestartCount = 2
 		if c.set != nil {

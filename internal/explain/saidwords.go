@@ -20,6 +20,9 @@ func lineExplained(in In, c container, at, line string) (restriction, bool) {
 	if r, ok := otherAlias(in, line); ok {
 		return r, true
 	}
+	if r, ok := serviceLink(in, c, line); ok {
+		return r, true
+	}
 	return variableWanted(in, c, at, line)
 }
 

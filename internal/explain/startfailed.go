@@ -95,10 +95,15 @@ func probeProgramField(c container, at, program string) string {
 }
 
 // probeProgramFixes are remedies for a probe whose program cannot be run.
-func probeProgramFixes(c container, f journal.Probed) []Fix {
+func probeProgramFixes(in In, c container, f journal.Probed) []Fix {
 	m := programPattern.FindStringSubmatch(f.Message)
 	if m == nil || !programMissing(f.Message) {
 		return nil
+	}
+	if p := probeOf(c.spec, f.Probe); p != nil && p.Exec != nil {
+		if words := takenApart(p.Exec.Command, m[1]); words != nil {
+			return []Fix{editedProbe(in, f, oneWordSay(m[1]), func(x *corev1.Probe) { x.Exec.Command = words })}
+		}
 	}
 	return textFixes(fmt.Sprintf("correct the probe's command: %s is not in the image %s, or cannot be executed", m[1],
 		c.spec.Image))

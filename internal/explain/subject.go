@@ -39,7 +39,8 @@ type Subject struct {
 	Objects          *finding.Cluster     // what the object depends on; nil: not read
 }
 
-// WorstPod returns the Pod to explain first: an unhealthy one of the newest template.
+// WorstPod returns the Pod to explain first: an unhealthy one of the newest template; of a Job one
+// that failed, rather than the next that only just starts.
 func WorstPod(pods []*corev1.Pod, now time.Time) *corev1.Pod {
 	sick := slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
 		return isReady(p) || p.Status.Phase == corev1.PodSucceeded
@@ -57,7 +58,8 @@ func WorstPod(pods []*corev1.Pod, now time.Time) *corev1.Pod {
 			}
 			return 0
 		}
-		return cmp.Or(cmp.Compare(leaving(a), leaving(b)), b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
+		return cmp.Or(cmp.Compare(leaving(a), leaving(b)), cmp.Compare(nextAttempt(a, now), nextAttempt(b, now)),
+			b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
 			strings.Compare(a.Name, b.Name))
 	})
 }

@@ -37,7 +37,7 @@ func probePending(a *Answer, in In, c container, lead string) bool {
 			"container stays as it is, neither ready nor restarted for it, until the probe can be run.", lead, pr.Probe,
 			c.spec.Name, strings.TrimSuffix(plainWords(pr.Message), "."))
 		a.Next = "the probe is tried again each period"
-		a.Fixes = append(a.Fixes, probeProgramFixes(c, pr)...)
+		a.Fixes = append(a.Fixes, probeProgramFixes(in, c, pr)...)
 		a.Fixes = append(append(a.Fixes, diagnoseProbe(in, c.spec, pr).commands...), logsOf(in, c.spec.Name))
 		return true
 	}

@@ -85,6 +85,7 @@ func startReal(t *testing.T) *realBreaker {
 		}
 		t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
 	}
+	t.Cleanup(func() { _ = os.RemoveAll("/tmp/gantry-breaker") }) // of the kinds with hostPath
 	b := &realBreaker{breaker: &breaker{kubeconfig: c.Kubeconfig}, registries: serveRegistries(t)}
 	if b.client, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
@@ -210,8 +211,12 @@ func (b *realBreaker) play(t *testing.T, r *totals, k kind, seed int64, namespac
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), realPatience)
 	defer cancel()
-	for _, ask := range asks {
-		p, text := b.asked(ctx, namespace, ask, all)
+	told, texts := make([]points, len(asks)), make([]string, len(asks))
+	for i, ask := range asks { // before any remedy, which may change the node for all
+		told[i], texts[i] = b.asked(ctx, namespace, ask, all)
+	}
+	for i, ask := range asks {
+		p, text := told[i], texts[i]
 		if os.Getenv("GANTRY_REMEDIES") != "" && len(all) > 0 && ask != "." && p.sum() == 4 {
 			failed := b.remediesFail(t.Context(), realTried{k, w, namespace, ask, all})
 			p.remedy, p.missed = len(failed) == 0, append(p.missed, failed...)
@@ -355,6 +360,12 @@ func (b *realBreaker) remediesFail(ctx context.Context, x realTried) (failed []s
 		return []string{err.Error()}
 	}
 	for i, r := range commandsOf(a, x.truths) {
+		if strings.HasPrefix(r.Say, "or, if ") {
+			continue // it is for another case
+		}
+		for n := range r.Run { // what a person has to fill in
+			r.Run[n] = strings.NewReplacer("=USER ", "="+realUser+" ", "=PASSWORD", "="+realPassword).Replace(r.Run[n])
+		}
 		fresh := fmt.Sprintf("%s-r%d", x.namespace, i)
 		w := maps.Clone(x.words)
 		w["$NS"] = fresh
@@ -373,31 +384,37 @@ func (b *realBreaker) remediesFail(ctx context.Context, x realTried) (failed []s
 }
 
 // remedyFails waits for the break in a fresh namespace, runs a remedy there and waits until less is
-// wrong; empty when that came.
+// wrong and nothing else is; empty when that came.
 func (b *realBreaker) remedyFails(ctx context.Context, r finding.Remedy, fresh string, x realTried) string {
-	told := func(want bool) (last string, ok bool) {
+	told := func(good func(explain.Answer) bool) (last explain.Answer, ok bool) {
 		ctx, cancel := context.WithTimeout(ctx, realRemedyTime)
 		defer cancel()
 		for {
 			a, err := gather.AnswerWith(ctx, b.client, gather.Question{Namespace: fresh, About: x.ask,
 				Now: time.Now()})
-			if err == nil && (namedTruths(a, x.truths) == len(x.truths)) == want {
-				return "", true
+			if err == nil && good(a) {
+				return a, true
 			}
-			if last = a.State + ": " + a.Cause; !realWait(ctx, time.Second) {
+			if last = a; !realWait(ctx, time.Second) {
 				return last, false
 			}
 		}
 	}
-	if last, ok := told(true); !ok {
-		return "the break did not show again: " + last
+	before, ok := told(func(a explain.Answer) bool { return namedTruths(a, x.truths) == len(x.truths) })
+	if !ok {
+		return "the break did not show again: " + before.State + ": " + before.Cause
 	}
 	if out, err := b.run(ctx, r.Run, x.namespace, fresh); err != nil {
 		return fmt.Sprintf("%v: %s", err, out)
 	}
-	last, ok := told(false)
+	after, ok := told(func(a explain.Answer) bool {
+		newly := slices.DeleteFunc(newlyBroken(before, a), func(code string) bool {
+			return code == "NotScaling" // nothing serves metrics here
+		})
+		return namedTruths(a, x.truths) < len(x.truths) && len(newly) == 0
+	})
 	if ok {
 		return ""
 	}
-	return last
+	return fmt.Sprintf("%s: %s; newly %v", after.State, after.Cause, newlyBroken(before, after))
 }

@@ -61,9 +61,11 @@ var realVolumeKinds = []kind{
 		`3600`,
 		`resources: {limits: {ephemeral-storage: 1$NMi}}`, ""), "pod/$C", []truth{{kinds: "Pod",
 		field: "ephemeral-storage", value: "1$NMi"}}, ""},
-	{"real: directory of the node that is not there", realMounts("$C", `hostPath: {path: /none/$A, type: Directory}`,
-		`sleep 3600`, "", ""), "pod/$C .", []truth{{kinds: "Pod", field: "hostPath", value: "Directory|/none/$A",
-		want: "DirectoryOrCreate", numbers: []string{"/none/$A"}}}, ""},
+	{"real: directory of the node that is not there", realMounts("$C",
+		`hostPath: {path: /tmp/gantry-breaker/$NS-$A, type: Directory}`,
+		`sleep 3600`, "", ""), "pod/$C .", []truth{{kinds: "Pod", field: "hostPath",
+		value: "Directory|/tmp/gantry-breaker/$NS-$A",
+		want:  "DirectoryOrCreate", numbers: []string{"/tmp/gantry-breaker/$NS-$A"}}}, ""},
 	{"real: claim that is not there", realMounts("$C", `persistentVolumeClaim: {claimName: $b}`, `sleep `+
 		`3600`, "", "") +
 		realClaim("$B"), "pod/$C .", []truth{{kinds: "Pod", field: "claimName", value: "$b", want: "$B"}}, ""},

@@ -12,7 +12,7 @@ var realWorkloadKinds = []kind{
 	{"real: Job out of attempts", realJob("$C", "backoffLimit: 1, ", "exit $CODE"), "job/$C .",
 		[]truth{{kinds: podOrOwner,
 			field: "containers[0]|backoffLimit", numbers: []string{"$CODE"}}}, ""},
-	{"real: Job deadline", realJob("$C", "activeDeadlineSeconds: $N, ", "sleep 3600"), "job/$C .",
+	{"real: Job deadline", realJob("$C", "activeDeadlineSeconds: $N, ", "sleep 1$N"), "job/$C .",
 		[]truth{{kinds: "Job",
 			field: "activeDeadlineSeconds", value: "$N"}}, ""},
 	{"real: Job whose failure policy ends it", realJob("$C", `podFailurePolicy: {rules: [{action: FailJob, `+

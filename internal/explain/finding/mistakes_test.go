@@ -24,6 +24,8 @@ const (
 
 // Each row is a cluster, an object, and what one of its findings is: "CODE KIND/NAME FIELD VALUE
 // WANT SEVERITY", - for what is empty, and words of its message and remedies; "no CODE" for none.
+//
+// row: RST-10
 func TestWhatPeopleWriteByMistake(t *testing.T) {
 	container := func(more string) string {
 		return webPod + `spec: {containers: [{name: a, ` + more + `}]}`
@@ -179,6 +181,13 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 			"VariableOfShell " + at + ".args[0] ${HOST} $(HOST) threat", `"--x=$(HOST):1"`},
 		{"a shell's word", container(`command: [serve, "$HOST"], env: [{name: HOST, value: x}]`), "Pod shop web",
 			"VariableOfShell " + at + ".command[1] $HOST $(HOST) threat", ""},
+		{"a shell's operator", container(`command: [serve, "--fast", "&&", sleep, "9"], args: ["a b"]`), "Pod shop web",
+			"ShellWord " + at + ".command[2] && sh_-c threat", `"serve --fast && sleep 9 'a b'"`},
+		{"an operator among arguments", container(`command: [serve], args: [x, "|", cat]`), "Pod shop web",
+			"ShellWord " + at + ".args[1] | sh_-c threat", `"path":"/spec/containers/0/args"`},
+		{"an operator that a shell reads", container(`command: [sh, -c, "a && b", "&&"]`), "Pod shop web",
+			"no ShellWord", ""},
+		{"an operator of an unknown program", container(`args: [a, "&&", b]`), "Pod shop web", "no ShellWord", ""},
 		{"a shell reads it", container(`command: [sh, -c, "serve ${HOST}"], env: [{name: HOST, value: x}]`),
 			"Pod shop web", "no VariableOfShell", ""},
 		{"the image's shell may read it", container(`args: ["-c", "serve ${HOST}"], env: [{name: HOST, value: x}]`),

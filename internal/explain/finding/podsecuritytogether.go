@@ -17,6 +17,42 @@ type togetherSet struct {
 	names  []string                  // of containers, in the order of the words
 	fields map[string]map[string]any // securityContext by container
 	count  int                       // how many demands there are
+	said   string                    // what is set beside, for the remedy's words
+}
+
+// notRoot is how a text of Pod Security about users begins.
+const notRoot = "runAsNonRoot"
+
+// userSaid says why a user is set beside runAsNonRoot.
+const userSaid = "; user 1000 too, as an image that runs as root could not start otherwise (its files have to be " +
+	"readable for that one; leave it out if the image has another user)"
+
+// givenUser reports whether a container's user is not left to its image.
+func givenUser(spec *corev1.PodSpec, name string) bool {
+	if s := spec.SecurityContext; s != nil && s.RunAsUser != nil {
+		return true
+	}
+	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
+		return c.Name == name && c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil
+	})
+}
+
+// addUser sets a user for the containers that a text names and whose image alone says it.
+func (t *togetherSet) addUser(words string, spec *corev1.PodSpec) {
+	for _, name := range t.names {
+		if strings.Contains(words, `"`+name+`"`) && !givenUser(spec, name) {
+			t.fields[name]["runAsUser"], t.said = 1000, userSaid
+		}
+	}
+}
+
+// withUser sets a user beside runAsNonRoot in the remedy of one container whose image alone says it.
+func withUser(list []Remedy, self Object, x place, field string) []Remedy {
+	if len(list) != 1 || field != "securityContext."+notRoot || givenUser(x.spec, x.c.Name) {
+		return list
+	}
+	return []Remedy{{Say: list[0].Say + userSaid,
+		Run: []string{securityPatch(self, x, `{"runAsNonRoot":true,"runAsUser":1000}`)}}}
 }
 
 // add takes a field and its value in JSON for the containers that a text of Pod Security names.
@@ -72,7 +108,7 @@ func (t *togetherSet) instead(self Object, spec *corev1.PodSpec, level string, l
 		return list
 	}
 	all := Remedy{Say: fmt.Sprintf("set all that level %s demands of container %s at once: nothing less lets a Pod be "+
-		"made", level, joined(t.names)), Run: []string{kubectl(self, "patch", "--type=strategic -p "+
+		"made", level, joined(t.names)) + t.said, Run: []string{kubectl(self, "patch", "--type=strategic -p "+
 		shellquote.Quoted(string(raw)))}}
 	for i := range list {
 		if len(list[i].Remedies) > 0 && list[i].Object == self {

@@ -133,7 +133,7 @@ var givenFields = regexp.MustCompile(`\b(host[A-Z][A-Za-z]*|privileged|runAsUser
 var violations = []struct{ words, field, value string }{
 	{"allowPrivilegeEscalation", "securityContext.allowPrivilegeEscalation", "false"},
 	{"unrestricted capabilities", "securityContext.capabilities.drop", `["ALL"]`},
-	{"runAsNonRoot", "securityContext.runAsNonRoot", "true"},
+	{notRoot, "securityContext.runAsNonRoot", "true"},
 	{"seccompProfile", "securityContext.seccompProfile", `{"type":"RuntimeDefault"}`},
 	{"privileged", "securityContext.privileged", "false"},
 	{hostNamespaces, "hostNetwork", "false"},
@@ -178,6 +178,9 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 				f.Value = m[2]
 			}
 			all.add(part, v.field, v.value)
+			if v.words == notRoot {
+				all.addUser(part, spec)
+			}
 			out = append(out, c.violating(f, o, at, part)...)
 			break
 		}
@@ -202,7 +205,7 @@ func (c *Cluster) violating(f Finding, o metav1.Object, at, words string) []Find
 			}
 			g := f
 			g.Field = x.at + "." + field
-			g.Remedies = securityRemedy(f.Object, x, field, f.Want)
+			g.Remedies = withUser(securityRemedy(f.Object, x, field, f.Want), f.Object, x, field)
 			if s := x.c.SecurityContext; field == "securityContext.capabilities.add" && s != nil && s.Capabilities != nil {
 				g.Value = strings.Trim(fmt.Sprint(s.Capabilities.Add), "[]")
 			}
@@ -291,13 +294,19 @@ func securityRemedy(self Object, x place, field, value string) []Remedy {
 	for _, part := range slices.Backward(strings.Split(last, ".")) {
 		inner = fmt.Sprintf("{%s:%s}", jsonText(part), inner)
 	}
+	return []Remedy{{Say: fmt.Sprintf("set %s of container %s to %s", field, x.c.Name, value),
+		Run: []string{securityPatch(self, x, inner)}}}
+}
+
+// securityPatch is the command that sets fields, in JSON, of a container's securityContext in the
+// template of a workload.
+func securityPatch(self Object, x place, fields string) string {
 	list := "containers"
 	if strings.Contains(x.at, "initContainers[") {
 		list = "initContainers"
 	}
-	return []Remedy{{Say: fmt.Sprintf("set %s of container %s to %s", field, x.c.Name, value), Run: []string{kubectl(
-		self, "patch", "--type=strategic -p "+shellquote.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%s:[`+
-			`{"name":%s,"securityContext":%s}]}}}}`, jsonText(list), jsonText(x.c.Name), inner)))}}}
+	return kubectl(self, "patch", "--type=strategic -p "+shellquote.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%s:[`+
+		`{"name":%s,"securityContext":%s}]}}}}`, jsonText(list), jsonText(x.c.Name), fields)))
 }
 
 // demanded finds containers without a request or limit that a quota of the namespace demands.

@@ -57,6 +57,7 @@ var rules = []rule{
 	{"left out", []string{"DaemonSet"}, leftOut},
 	{"probes", templated, probes},
 	{"variables", templated, variables},
+	{"shell words", templated, shellWords},
 	{"mounts", templated, mounts},
 	{"parts", templated, parts},
 	{"origins", []string{"Pod"}, origins},
@@ -155,6 +156,9 @@ func Of(c *Cluster, self Object) []Finding {
 	out := of(c, o, self)
 	for _, kind := range []string{"ReplicaSet", "Job", "Pod"} {
 		for _, x := range owned[metav1.Object](c, kind, o) {
+			if superseded(x) {
+				continue
+			}
 			out = append(out, of(c, x, objectOf(kind, x))...)
 		}
 	}
@@ -200,6 +204,9 @@ func All(c *Cluster, namespace string) []Finding {
 	for _, kind := range c.sortedKinds() {
 		for _, o := range c.Objects[kind] {
 			elsewhere := kind == "Namespace" && o.GetName() != namespace
+			if superseded(o) {
+				continue
+			}
 			if namespace == "" || o.GetNamespace() == namespace || o.GetNamespace() == "" && !elsewhere {
 				out = append(out, of(c, o, objectOf(kind, o))...)
 			}

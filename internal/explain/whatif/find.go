@@ -27,6 +27,9 @@ type In struct {
 	// Plugins are used.
 	WithoutPods func(deletedPods map[types.UID]bool) *schedule.PluginSet
 	MaxAttempts int // bound of scheduling attempts; 0: 400
+	// Together are further Pods of the same template that wait for a node too: a remedy says for
+	// how many of them all it is enough.
+	Together []*v1.Pod
 }
 
 // Priority is a PriorityClass.
@@ -43,7 +46,8 @@ type Remedy struct {
 	// of its first change: request, toleration, cordon, pod, label, rule, node, …
 	Kind string `json:"kind"`
 
-	cost float64
+	cost  float64
+	state searchState // with which the Pod was placed
 }
 
 // change is one edit. The functions are nil if it does not concern the Pod or the cluster; both get
@@ -107,7 +111,7 @@ func FindRemedies(ctx context.Context, in In) ([]Remedy, []journal.NodeRefusal) 
 		s.repair(begin, refusals, node)
 	}
 	s.addNode(begin, refusals)
-	return s.best(), refusals
+	return s.forAll(s.best()), refusals
 }
 
 func (s *search) schedule(st searchState) *schedule.Result {
@@ -214,7 +218,7 @@ func apply(st searchState, c change) (searchState, error) {
 }
 
 func (s *search) record(st searchState, winner string) {
-	r := Remedy{Node: winner, Kind: st.changes[0].kind, cost: 10 * float64(len(st.changes))}
+	r := Remedy{Node: winner, Kind: st.changes[0].kind, cost: 10 * float64(len(st.changes)), state: st}
 	var says []string
 	edited := false
 	for _, c := range st.changes {

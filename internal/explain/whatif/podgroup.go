@@ -99,8 +99,12 @@ func lowerAllRequests(ctx context.Context, in In, members []*v1.Pod, g GroupPlac
 		if after, err := PlaceGroup(ctx, in, edited); err != nil || after.Unschedulable != nil {
 			continue
 		}
+		each := "member"
+		if len(in.Together) > 0 {
+			each = "Pod"
+		}
 		r := Remedy{Kind: "request",
-			Description: fmt.Sprintf("lower the %s request of each member by %s to %s: all %d then have a node", name,
+			Description: fmt.Sprintf("lower the %s request of each %s by %s to %s: all %d then have a node", name, each,
 				Amount(string(name), requested-target), Amount(string(name), target), len(members))}
 		for i, m := range members {
 			for _, cmd := range podCommands(OwnerOf(m), m, edited[i]) {
