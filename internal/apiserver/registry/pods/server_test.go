@@ -237,18 +237,31 @@ func TestDelete(t *testing.T) {
 	if _, err := c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("with a grace period of 0: got %v, want not found at once", err)
 	}
-	again := newPod(t, ns, func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(45)) })
-	if again.UID == p.UID {
-		t.Error("the Pod is still there")
-	}
-	if err := bind(t, ns, again); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if now := get(t, ns); now.DeletionGracePeriodSeconds == nil || *now.DeletionGracePeriodSeconds != 45 {
-		t.Errorf("grace %v of a Pod with 45 s of its own", now.DeletionGracePeriodSeconds)
+	// its own grace period, and what is asked for in its place
+	for want, options := range map[int64]metav1.DeleteOptions{45: {}, 7: *metav1.NewDeleteOptions(7),
+		60: *metav1.NewDeleteOptions(60)} {
+		again := newPod(t, ns, func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(45)) })
+		if again.UID == p.UID {
+			t.Error("the Pod is still there")
+		}
+		if err := bind(t, ns, again); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", options); err != nil {
+			t.Fatal(err)
+		}
+		now, grace := get(t, ns), time.Duration(want)*time.Second
+		if now.DeletionGracePeriodSeconds == nil || *now.DeletionGracePeriodSeconds != want {
+			t.Errorf("grace %v of a Pod with 45 s of its own, want %d", now.DeletionGracePeriodSeconds, want)
+		}
+		if at := now.DeletionTimestamp.Time; at.Before(began.Add(grace-2*time.Second)) || at.After(time.Now().Add(
+			grace+2*time.Second)) {
+			t.Errorf("deletionTimestamp %v, want %d s after %v", at, want, began)
+		}
+		if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", *metav1.NewDeleteOptions(0)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
