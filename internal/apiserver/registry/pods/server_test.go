@@ -48,13 +48,14 @@ func TestBinding(t *testing.T) {
 	}
 	defer seen.Stop()
 	code := 0
-	if err := testServer.client.CoreV1().RESTClient().Post().Namespace(ns).Resource("pods").Name("p").SubResource(
-		"binding").SetHeader("Content-Type", "application/json").Body(fmt.Appendf(nil, `{"apiVersion":"v1",`+
-		`"kind":"Binding","metadata":{"name":"p","uid":%q},"target":{"kind":"Node","name":"n","uid":"x"},`+
-		`"spec":{"containers":[{"name":"c","image":"other","env":[{"name":"A"}]}],"priority":7},`+
-		`"status":{"phase":"Running"}}`, p.UID)).Do(t.Context()).StatusCode(&code).Error(); err != nil ||
-		code != http.StatusCreated {
-		t.Fatalf("the binding: %d, %v, want 201", code, err)
+	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"p","uid":%q},`+
+		`"target":{"kind":"Node","name":"n","uid":"x"},"status":{"phase":"Running"},`+
+		`"spec":{"containers":[{"name":"c","image":"other","env":[{"name":"A"}]}],"priority":7}}`, p.UID)
+	answer, err := testServer.client.CoreV1().RESTClient().Post().Namespace(ns).Resource("pods").Name("p").
+		SubResource("binding").SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").
+		Body(body).Do(t.Context()).StatusCode(&code).Raw()
+	if err != nil || code != http.StatusCreated || !strings.Contains(string(answer), `"code":201`) {
+		t.Fatalf("the binding: %d %s, %v, want 201", code, answer, err)
 	}
 	now := get(t, ns)
 	want := p.Spec.DeepCopy()
