@@ -179,10 +179,11 @@ func TestAnUnschedulablePodIsTriedWhenSomethingChanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cluster := start(t, nil, c.node, aPod("there", "2", onNode("n1", 0)))
-			if c.node.Status.Allocatable.Cpu().MilliValue() < 2000 { // no node for it, so that it takes no room
-				cluster = start(t, nil, c.node)
+			objects := []runtime.Object{c.node}
+			if c.node.Status.Allocatable.Cpu().Value() == 2 { // else there is no room for it
+				objects = append(objects, aPod("there", "2", onNode("n1", 0)))
 			}
+			cluster := start(t, nil, objects...)
 			cluster.create(aPod("web", "1", func(p *v1.Pod) {
 				if c.wants != nil {
 					c.wants(p)

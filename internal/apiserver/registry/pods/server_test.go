@@ -48,13 +48,14 @@ func TestBinding(t *testing.T) {
 	}
 	defer seen.Stop()
 	code := 0
-	if err := testServer.client.CoreV1().RESTClient().Post().Namespace(ns).Resource("pods").Name("p").SubResource(
-		"binding").SetHeader("Content-Type", "application/json").Body(fmt.Appendf(nil, `{"apiVersion":"v1",`+
-		`"kind":"Binding","metadata":{"name":"p","uid":%q},"target":{"kind":"Node","name":"n","uid":"x"},`+
-		`"spec":{"containers":[{"name":"c","image":"other","env":[{"name":"A"}]}],"priority":7},`+
-		`"status":{"phase":"Running"}}`, p.UID)).Do(t.Context()).StatusCode(&code).Error(); err != nil ||
-		code != http.StatusCreated {
-		t.Fatalf("the binding: %d, %v, want 201", code, err)
+	body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Binding","metadata":{"name":"p","uid":%q},`+
+		`"target":{"kind":"Node","name":"n","uid":"x"},"status":{"phase":"Running"},`+
+		`"spec":{"containers":[{"name":"c","image":"other","env":[{"name":"A"}]}],"priority":7}}`, p.UID)
+	answer, err := testServer.client.CoreV1().RESTClient().Post().Namespace(ns).Resource("pods").Name("p").
+		SubResource("binding").SetHeader("Content-Type", "application/json").SetHeader("Accept", "application/json").
+		Body(body).Do(t.Context()).StatusCode(&code).Raw()
+	if err != nil || code != http.StatusCreated || !strings.Contains(string(answer), `"code":201`) {
+		t.Fatalf("the binding: %d %s, %v, want 201", code, answer, err)
 	}
 	now := get(t, ns)
 	want := p.Spec.DeepCopy()
@@ -237,18 +238,31 @@ func TestDelete(t *testing.T) {
 	if _, err := c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("with a grace period of 0: got %v, want not found at once", err)
 	}
-	again := newPod(t, ns, func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(45)) })
-	if again.UID == p.UID {
-		t.Error("the Pod is still there")
-	}
-	if err := bind(t, ns, again); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if now := get(t, ns); now.DeletionGracePeriodSeconds == nil || *now.DeletionGracePeriodSeconds != 45 {
-		t.Errorf("grace %v of a Pod with 45 s of its own", now.DeletionGracePeriodSeconds)
+	// its own grace period, and what is asked for in its place
+	for want, options := range map[int64]metav1.DeleteOptions{45: {}, 7: *metav1.NewDeleteOptions(7),
+		60: *metav1.NewDeleteOptions(60)} {
+		again := newPod(t, ns, func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(45)) })
+		if again.UID == p.UID {
+			t.Error("the Pod is still there")
+		}
+		if err := bind(t, ns, again); err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", options); err != nil {
+			t.Fatal(err)
+		}
+		now, grace := get(t, ns), time.Duration(want)*time.Second
+		if now.DeletionGracePeriodSeconds == nil || *now.DeletionGracePeriodSeconds != want {
+			t.Errorf("grace %v of a Pod with 45 s of its own, want %d", now.DeletionGracePeriodSeconds, want)
+		}
+		if at := now.DeletionTimestamp.Time; at.Before(began.Add(grace-2*time.Second)) || at.After(time.Now().Add(
+			grace+2*time.Second)) {
+			t.Errorf("deletionTimestamp %v, want %d s after %v", at, want, began)
+		}
+		if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", *metav1.NewDeleteOptions(0)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
