@@ -109,8 +109,8 @@ func TestEachKindThatIsNotDefinedIsASuccess(t *testing.T) {
 			c.set(&app)
 			r.create(pod("p", app))
 			r.advance(3 * time.Second)
-			if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.Ready != c.ready || st.Started == nil ||
-				*st.Started != c.started {
+			if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.Ready != c.ready ||
+				st.Started == nil || *st.Started != c.started {
 				t.Errorf("%s: got %+v, want started %t and ready %t", name, st, c.started, c.ready)
 			}
 		})
@@ -204,8 +204,9 @@ func TestEqualAnswersAreWrittenOnce(t *testing.T) {
 			before, asked := r.writes(), a.count()["ready"]
 			a.fail(bad)
 			r.advance(100 * time.Second)
-			if n := r.writes() - before; n != 1 || a.count()["ready"]-asked < 95 {
-				t.Errorf("%d writes of the status for %d answers when %q fails, want one", n, a.count()["ready"]-asked, bad)
+			answers := a.count()["ready"] - asked
+			if n := r.writes() - before; n != 1 || answers < 95 {
+				t.Errorf("%d writes of the status for %d answers when %q fails, want one", n, answers, bad)
 			}
 		}
 	})

@@ -179,8 +179,8 @@ func TestRuntimeWithoutEventsIsListedEachSecond(t *testing.T) {
 		time.Sleep(1100 * time.Millisecond)
 		synctest.Wait()
 		if r.notifications("u2") <= before || r.notifications("u1") != other {
-			t.Errorf("%d rings of a Pod whose sandbox has ended, after %d, and %d of another, after %d", r.notifications("u2"),
-				before, r.notifications("u1"), other)
+			t.Errorf("%d rings of a Pod whose sandbox has ended, after %d, and %d of another, after %d",
+				r.notifications("u2"), before, r.notifications("u1"), other)
 		}
 	})
 }
