@@ -47,6 +47,7 @@ func (r *rig) expectPodGone(name string) {
 
 // row: KSL-07
 // row: TRM-10
+// row: PST-12
 func TestOnePodFromCreationToDeletion(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.create(pod("web", scriptContainer("app", runs)))

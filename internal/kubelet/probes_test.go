@@ -77,18 +77,31 @@ func readyIs(p *v1.Pod) v1.ConditionStatus {
 //
 // row: PRB-17
 func TestEachKindThatIsNotDefinedIsASuccess(t *testing.T) {
+	alone := func(kind string, period, failures int32) func(*v1.Container) {
+		return func(c *v1.Container) {
+			p := probeSpec("x", period, failures)
+			switch kind {
+			case "liveness":
+				c.LivenessProbe = p
+			case "readiness":
+				c.ReadinessProbe = p
+			default:
+				c.StartupProbe = p
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		set            func(*v1.Container)
 		bad            string
 		started, ready bool
 	}{
-		"liveness alone":                {func(c *v1.Container) { c.LivenessProbe = probeSpec("x", 100, 3) }, "", true, true},
-		"liveness alone, which fails":   {func(c *v1.Container) { c.LivenessProbe = probeSpec("x", 1, 30) }, "x", true, true},
-		"readiness alone":               {func(c *v1.Container) { c.ReadinessProbe = probeSpec("x", 1, 3) }, "", true, true},
-		"readiness alone, which fails":  {func(c *v1.Container) { c.ReadinessProbe = probeSpec("x", 1, 3) }, "x", true, false},
-		"startup alone":                 {func(c *v1.Container) { c.StartupProbe = probeSpec("x", 1, 3) }, "", true, true},
-		"startup alone, not yet":        {func(c *v1.Container) { c.StartupProbe = probeSpec("x", 1, 30) }, "x", false, false},
-		"startup alone, not yet at all": {func(c *v1.Container) { c.StartupProbe = probeSpec("x", 100, 3) }, "", false, false},
+		"liveness alone":                {alone("liveness", 100, 3), "", true, true},
+		"liveness alone, which fails":   {alone("liveness", 1, 30), "x", true, true},
+		"readiness alone":               {alone("readiness", 1, 3), "", true, true},
+		"readiness alone, which fails":  {alone("readiness", 1, 3), "x", true, false},
+		"startup alone":                 {alone("startup", 1, 3), "", true, true},
+		"startup alone, not yet":        {alone("startup", 1, 30), "x", false, false},
+		"startup alone, not yet at all": {alone("startup", 100, 3), "", false, false},
 	} {
 		runTest(t, func(r *rig) {
 			r.serveProbes(c.bad)
@@ -96,8 +109,8 @@ func TestEachKindThatIsNotDefinedIsASuccess(t *testing.T) {
 			c.set(&app)
 			r.create(pod("p", app))
 			r.advance(3 * time.Second)
-			if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.Ready != c.ready || st.Started == nil ||
-				*st.Started != c.started {
+			if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.Ready != c.ready ||
+				st.Started == nil || *st.Started != c.started {
 				t.Errorf("%s: got %+v, want started %t and ready %t", name, st, c.started, c.ready)
 			}
 		})
@@ -191,8 +204,9 @@ func TestEqualAnswersAreWrittenOnce(t *testing.T) {
 			before, asked := r.writes(), a.count()["ready"]
 			a.fail(bad)
 			r.advance(100 * time.Second)
-			if n := r.writes() - before; n != 1 || a.count()["ready"]-asked < 95 {
-				t.Errorf("%d writes of the status for %d answers when %q fails, want one", n, a.count()["ready"]-asked, bad)
+			answers := a.count()["ready"] - asked
+			if n := r.writes() - before; n != 1 || answers < 95 {
+				t.Errorf("%d writes of the status for %d answers when %q fails, want one", n, answers, bad)
 			}
 		}
 	})

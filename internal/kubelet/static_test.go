@@ -415,7 +415,8 @@ func TestStaticPodIgnoresAPodOfItsName(t *testing.T) {
 	r.running("later-n1")
 	if now := r.container("a-n1"); now != id || r.fake.Count("StartContainer") != starts+1 ||
 		strings.Contains(r.fake.Dump(), "other") {
-		t.Errorf("%s became %s after %d more starts:\n%s", id, now, r.fake.Count("StartContainer")-starts, r.fake.Dump())
+		t.Errorf("%s became %s after %d more starts:\n%s", id, now, r.fake.Count("StartContainer")-starts,
+			r.fake.Dump())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/cri/crifake"
+	"github.com/gantry-project/gantry/internal/kubelet"
 )
 
 // saysWaiting fails unless the Pod's app container waits for that reason.
@@ -63,7 +64,55 @@ func TestNetworkIsReportedBeforeImagesArePulled(t *testing.T) {
 		if n := r.fake.Count("CreateContainer"); n != 0 {
 			t.Errorf("%d containers made before the image was there", n)
 		}
+		r.faultOf("present", "CreateContainer", "hang") // and so before a container of an image that is there
+		r.create(pod("present", scriptContainer("app", runs)))
+		if got := conditions(r.phase("present", v1.PodPending)); !strings.Contains(got,
+			"PodReadyToStartContainers=True") {
+			t.Errorf("while the container is made: got %s, want PodReadyToStartContainers=True", got)
+		}
+		r.faultOf("present", "CreateContainer", "")
 	})
+}
+
+// As many images are pulled side by side as the configuration says, one if it says nothing.
+//
+// row: CRI-25
+func TestPullsSideBySide(t *testing.T) {
+	for _, c := range []struct {
+		serialize *bool
+		most      *int32
+		want      int // of three, after the time that one takes
+	}{{nil, nil, 1}, {new(true), nil, 1}, {new(false), nil, 3}, {new(false), new(int32(2)), 2}} {
+		runTest(t, func(r *rig) {
+			r.stop()
+			r.with = func(o *kubelet.Options) {
+				o.Config.SerializeImagePulls, o.Config.MaxParallelImagePulls = c.serialize, c.most
+			}
+			r.start()
+			var images []crifake.Image
+			for _, name := range []string{"a", "b", "c"} {
+				images = append(images, crifake.Image{Names: []string{name + ":1"}, Pull: 10 * time.Second})
+			}
+			r.fake.SetRegistry(images)
+			for _, name := range []string{"a", "b", "c"} {
+				p := pod(name, scriptContainer("app", runs))
+				p.Spec.Containers[0].Image = name + ":1"
+				r.create(p)
+			}
+			r.advance(12 * time.Second)
+			got := 0
+			for _, name := range []string{"a", "b", "c"} {
+				if r.get(name).Status.Phase == v1.PodRunning {
+					got++
+				}
+			}
+			if got != c.want {
+				t.Errorf("serializeImagePulls %v, maxParallelImagePulls %v: %d of three Pods run, want %d", c.serialize,
+					c.most, got, c.want)
+			}
+			r.advance(time.Minute)
+		})
+	}
 }
 
 // App containers are started together: one that never becomes ready, or never has started for its

@@ -126,8 +126,8 @@ func TestSharedEndpoint(t *testing.T) {
 			text: pod("livenessProbe: {grpc: {port: 8080}, failureThreshold: 4}\nreadinessProbe: {grpc: {port: 8080}}"),
 			rule: "shared-endpoint", severity: probelint.Warning},
 		{name: "path left out",
-			text: pod("livenessProbe: {httpGet: {port: http}, failureThreshold: 4}\nreadinessProbe: {httpGet: {path: /, " +
-				"port: http, scheme: HTTP}}"), rule: "shared-endpoint", severity: probelint.Warning},
+			text: pod("livenessProbe: {httpGet: {port: http}, failureThreshold: 4}\nreadinessProbe: {httpGet: " +
+				"{path: /, port: http, scheme: HTTP}}"), rule: "shared-endpoint", severity: probelint.Warning},
 		{name: "other service",
 			text: pod("livenessProbe: {grpc: {port: 8080, service: live}, failureThreshold: 4}\nreadinessProbe: " +
 				"{grpc: {port: 8080}}")},

@@ -143,6 +143,7 @@ func TestConfigurationFileIsObeyed(t *testing.T) {
 	text := fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 containerRuntimeEndpoint: %s
+imageServiceEndpoint: unix:///run/images.sock
 cgroupDriver: systemd
 resolvConf: ""
 clusterDNS: [10.96.0.53]
@@ -156,6 +157,9 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 	n := &KubeletOptions{ConfigSources: kubeconfig.Sources{File: file}, housekeeping: time.Second}
 	if err := n.Load(p, nil); err != nil {
 		t.Fatal(err)
+	}
+	if p.CRI.ImageEndpoint != "unix:///run/images.sock" { // row: CRI-02
+		t.Errorf("images are pulled through %q, want the socket of imageServiceEndpoint", p.CRI.ImageEndpoint)
 	}
 	client, err := cri.Dial(t.Context(), cri.Options{Endpoint: p.Runtime})
 	if err != nil {

@@ -21,6 +21,7 @@ func book(t *testing.T, cluster string, s MaskSizes, reserved ...netip.Prefix) *
 
 func text(ps []netip.Prefix) string { return fmt.Sprint(ps) }
 
+// row: NET-03
 func TestEveryNodeGetsItsOwnCIDR(t *testing.T) {
 	for _, c := range []struct {
 		name, cluster string
@@ -117,6 +118,8 @@ func TestSettingsThatCannotBe(t *testing.T) {
 
 // Whatever nodes come and go, and however often the allocator is rebuilt from Nodes: no two nodes
 // share an address.
+//
+// row: NET-03
 func TestNoCIDRIsAllocatedTwice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const cluster = "10.244.0.0/20,fd00::/60"

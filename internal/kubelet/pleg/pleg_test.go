@@ -144,7 +144,7 @@ func TestRuntimeWithoutEventsIsListedEachSecond(t *testing.T) {
 		go func() { defer close(done); _ = r.w.Run(ctx) }()
 		defer func() { cancel(); <-done }()
 		synctest.Wait()
-		r.pod(t, "u1", "sleep 5")
+		sandbox, _ := r.pod(t, "u1", "sleep 5")
 		time.Sleep(1100 * time.Millisecond)
 		synctest.Wait()
 		if r.notifications("u1") != 1 {
@@ -166,21 +166,21 @@ func TestRuntimeWithoutEventsIsListedEachSecond(t *testing.T) {
 		if o, err := r.w.GetPodStatus(t.Context(), "u1"); err != nil || o.Latest("c").State != podplan.Exited {
 			t.Fatalf("got %+v %v, want the container exited", o, err)
 		}
-		sandbox, _ := r.pod(t, "u2", "sleep 500")
+		r.pod(t, "u2", "sleep 500")
 		time.Sleep(1100 * time.Millisecond)
 		synctest.Wait()
 		if _, err := r.w.GetPodStatus(t.Context(), "u2"); err != nil {
 			t.Fatal(err)
 		}
-		before, other := r.notifications("u2"), r.notifications("u1")
+		before, other := r.notifications("u1"), r.notifications("u2")
 		if err := r.cri.Runtime().StopPodSandbox(t.Context(), sandbox); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(1100 * time.Millisecond)
 		synctest.Wait()
-		if r.notifications("u2") <= before || r.notifications("u1") != other {
-			t.Errorf("%d rings of a Pod whose sandbox has ended, after %d, and %d of another, after %d", r.notifications("u2"),
-				before, r.notifications("u1"), other)
+		if r.notifications("u1") <= before || r.notifications("u2") != other {
+			t.Errorf("%d rings of a Pod whose sandbox has ended, after %d, and %d of another, after %d",
+				r.notifications("u1"), before, r.notifications("u2"), other)
 		}
 	})
 }

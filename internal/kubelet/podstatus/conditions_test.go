@@ -299,8 +299,8 @@ func TestContainerStates(t *testing.T) {
 	}
 	in.Pod.Spec.InitContainers = []v1.Container{{Name: "zeta"}, {Name: "alpha"},
 		{Name: "mid", RestartPolicy: new(v1.ContainerRestartPolicyAlways)}}
-	in.Observed.Containers = []podplan.Container{{ID: "z", Name: "zeta", Sandbox: "s", State: podplan.Exited, Started: now,
-		Finished: now, Exit: podplan.Exit{Reason: "Completed"}}}
+	in.Observed.Containers = []podplan.Container{{ID: "z", Name: "zeta", Sandbox: "s", State: podplan.Exited,
+		Started: now, Finished: now, Exit: podplan.Exit{Reason: "Completed"}}}
 	in.Waiting = map[string]podstatus.WaitingReason{"alpha": {Reason: "ErrImagePull"}}
 	inits := ""
 	for _, st := range podstatus.Generate(in).InitContainerStatuses {

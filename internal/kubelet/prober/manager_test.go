@@ -277,8 +277,8 @@ func TestStartupIsOfOneContainer(t *testing.T) {
 		}
 		a.SyncPod(p, "", append(running("1"), d, e))
 		time.Sleep(11 * time.Second)
-		if got, want := asked(), "0s ready-e, 2s ready, 2s start, 3s start-d, 6s live, 6s ready, 6s start-d, 10s live, "+
-			"10s ready"; got != want {
+		if got, want := asked(), "0s ready-e, 2s ready, 2s start, 3s start-d, 6s live, 6s ready, 6s start-d, "+
+			"10s live, 10s ready"; got != want {
 			t.Errorf("asked\n%s, want\n%s", got, want)
 		}
 		a.SyncPod(p, "", append(running("4"), d, e)) // its successor

@@ -114,8 +114,8 @@ func TestEndpointsThatGetTraffic(t *testing.T) {
 			}
 			if got := ports(service(nil), each...); len(got) != 1 || list(got[0].ClusterEndpoints) != c.cluster ||
 				list(got[0].LocalEndpoints) != c.local {
-				t.Errorf("in %d slices: got cluster %q local %q, want %q and %q", len(each), list(got[0].ClusterEndpoints),
-					list(got[0].LocalEndpoints), c.cluster, c.local)
+				t.Errorf("in %d slices: got cluster %q local %q, want %q and %q", len(each),
+					list(got[0].ClusterEndpoints), list(got[0].LocalEndpoints), c.cluster, c.local)
 			}
 			got := ports(service(nil), slice(8080, c.ends...))
 			if len(got) != 1 || list(got[0].ClusterEndpoints) != c.cluster || list(got[0].LocalEndpoints) != c.local {

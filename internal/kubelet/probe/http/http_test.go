@@ -141,8 +141,8 @@ func TestAddressAndPath(t *testing.T) {
 			Probe: &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Path: c.path,
 				Port: intstr.FromInt32(8080)}}}})
 		if o.Result != probe.Success || dialed != "tcp "+c.address || host != c.address || asks != c.asks {
-			t.Errorf("%s %q: %+v, dialed %s, asked %s of %s, want %s of %s", c.ip, c.path, o, dialed, asks, host, c.asks,
-				c.address)
+			t.Errorf("%s %q: %+v, dialed %s, asked %s of %s, want %s of %s", c.ip, c.path, o, dialed, asks, host,
+				c.asks, c.address)
 		}
 	}
 }
