@@ -18,9 +18,11 @@ import (
 // row: CRI-12
 // row: QOS-08
 func TestParentCgroupInTheRequest(t *testing.T) {
-	for driver, want := range map[kubeletresource.Driver]string{
-		kubeletresource.Cgroupfs: "/kubepods/burstable/podUID",
-		kubeletresource.Systemd:  "kubepods-burstable-podUID.slice",
+	for driver, want := range map[kubeletresource.Driver]map[string]string{
+		kubeletresource.Cgroupfs: {"burstable": "/kubepods/burstable/podUID", "besteffort": "/kubepods/besteffort/podUID",
+			"guaranteed": "/kubepods/podUID"},
+		kubeletresource.Systemd: {"burstable": "kubepods-burstable-podUID.slice",
+			"besteffort": "kubepods-besteffort-podUID.slice", "guaranteed": "kubepods-podUID.slice"},
 	} {
 		t.Run(string(driver), func(t *testing.T) {
 			runTest(t, func(r *rig) {
@@ -28,25 +30,30 @@ func TestParentCgroupInTheRequest(t *testing.T) {
 				o := kubeletresource.Options{Driver: driver, CFSQuota: true}
 				r.with = func(k *kubelet.Options) { k.Resources = o }
 				r.start()
-				r.create(pod("web", asking(scriptContainer("app", runs), amounts("100m", "32Mi"), nil)))
+				box, both := scriptContainer("app", runs), amounts("100m", "32Mi")
+				r.create(pod("burstable", asking(box, both, nil)))
+				r.create(pod("besteffort", box))
+				r.create(pod("guaranteed", asking(box, both, both)))
 				r.advance(time.Second)
-				p := r.phase("web", v1.PodRunning)
-				uid := string(p.UID)
-				if driver == kubeletresource.Systemd {
-					uid = strings.ReplaceAll(uid, "-", "_")
-				}
+				asked := map[string]string{}
 				for _, c := range r.fake.Calls() {
-					if q, ok := c.Request.(*runtimeapi.RunPodSandboxRequest); ok && q.Config.Metadata.Name == "web" {
-						if got := q.Config.Linux.CgroupParent; got != strings.ReplaceAll(want, "UID", uid) {
-							t.Errorf("cgroup_parent %q, want %s with the uid %s", got, want, uid)
-						}
-						if !r.groups.has[o.PodPath(p)] {
-							t.Errorf("there is no cgroup %s: %v", o.PodPath(p), r.groups.has)
-						}
-						return
+					if q, ok := c.Request.(*runtimeapi.RunPodSandboxRequest); ok {
+						asked[q.Config.Metadata.Name] = q.Config.Linux.CgroupParent
 					}
 				}
-				t.Error("no sandbox was asked for")
+				for name, parent := range want {
+					p := r.phase(name, v1.PodRunning)
+					uid := string(p.UID)
+					if driver == kubeletresource.Systemd {
+						uid = strings.ReplaceAll(uid, "-", "_")
+					}
+					if got := asked[name]; got != strings.ReplaceAll(parent, "UID", uid) {
+						t.Errorf("cgroup_parent of %s: %q, want %s with the uid %s", name, got, parent, uid)
+					}
+					if !r.groups.has[o.PodPath(p)] {
+						t.Errorf("there is no cgroup %s: %v", o.PodPath(p), r.groups.has)
+					}
+				}
 			})
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -130,15 +131,19 @@ func TestEnvFromTakesAnyKey(t *testing.T) {
 // row: DWN-02
 // row: DWN-04
 // row: DWN-07
+// row: DWN-01
 func TestAddressesInTheEnvironment(t *testing.T) {
 	c := v1.Container{Name: "c"}
 	for _, path := range []string{"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs", "spec.nodeName",
-		"spec.serviceAccountName"} {
+		"spec.serviceAccountName", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels['a/b']",
+		"metadata.annotations['c']"} {
 		c.Env = append(c.Env, v1.EnvVar{Name: path,
 			ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: path}}})
 	}
 	p := testPod(c)
 	p.Spec.NodeName, p.Spec.ServiceAccountName = "n1", "builder"
+	p.Name, p.Namespace, p.UID = "web-0", "shop", "0a1b"
+	p.Labels, p.Annotations = map[string]string{"a/b": "l", "c": "no"}, map[string]string{"c": "x\ny", "a/b": "no"}
 	register := c
 	register.Name = "register"
 	p.Spec.InitContainers = []v1.Container{register}
@@ -152,7 +157,9 @@ func TestAddressesInTheEnvironment(t *testing.T) {
 			pod, pods = "192.0.2.1", "192.0.2.1,2001:db8::1"
 		}
 		want := map[string]string{"status.hostIP": "192.0.2.1", "status.hostIPs": "192.0.2.1,2001:db8::1",
-			"status.podIP": pod, "status.podIPs": pods, "spec.nodeName": "n1", "spec.serviceAccountName": "builder"}
+			"status.podIP": pod, "status.podIPs": pods, "spec.nodeName": "n1", "spec.serviceAccountName": "builder",
+			"metadata.name": "web-0", "metadata.namespace": "shop", "metadata.uid": "0a1b", "metadata.labels['a/b']": "l",
+			"metadata.annotations['c']": "x\ny"}
 		for _, container := range []string{"register", "c"} {
 			m, _ := podplan.MemberOf(p, container)
 			env, err := call.env(t.Context(), m)
@@ -163,6 +170,43 @@ func TestAddressesInTheEnvironment(t *testing.T) {
 				t.Errorf("%s with a network %s: the two differ (-want +got):\n%s", container, name, diff)
 			}
 		}
+	}
+}
+
+// A container sees its own sizes, or those of another that it names; a limit that it does not have
+// is what the node can give.
+//
+// row: DWN-05
+// row: DWN-06
+func TestSizesInTheEnvironment(t *testing.T) {
+	list := func(cpu, memory string) v1.ResourceList {
+		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
+	}
+	var env []v1.EnvVar
+	want := map[string]string{}
+	for _, x := range []struct{ container, resource, divisor, want string }{
+		{"", "limits.cpu", "1m", "7000"}, {"", "limits.memory", "1Mi", "9216"}, {"", "requests.cpu", "1m", "250"},
+		{"", "requests.memory", "0", "67108864"}, {"limited", "limits.cpu", "1m", "1500"},
+		{"limited", "limits.memory", "1Mi", "512"}, {"limited", "limits.cpu", "0", "2"},
+	} {
+		name := x.container + " " + x.resource + " " + x.divisor
+		want[name] = x.want
+		env = append(env, v1.EnvVar{Name: name, ValueFrom: &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{
+			ContainerName: x.container, Resource: x.resource, Divisor: resource.MustParse(x.divisor)}}})
+	}
+	p := testPod(v1.Container{Name: "limited", Resources: v1.ResourceRequirements{Limits: list("1500m", "512Mi")}})
+	p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "c", Env: env,
+		Resources: v1.ResourceRequirements{Requests: list("250m", "64Mi")}})
+	call := testOperation(t, &fakePorts{}, p)
+	call.executor.d.Node.Capacity = func() v1.ResourceList { return list("8", "10Gi") }
+	call.executor.d.Node.Allocatable = func() v1.ResourceList { return list("7", "9Gi") }
+	m, _ := podplan.MemberOf(p, "c")
+	got, err := call.env(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got.values); diff != "" {
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 }
 

@@ -134,6 +134,7 @@ func TestFinalPhase(t *testing.T) {
 		{never, "i=0 s=run a=0", ""}, // b has not been made yet
 		{never, "i=0 s=run a=0 b=0", v1.PodSucceeded},
 		{never, "i=0 s=run a=0 b=3", v1.PodFailed},
+		{never, "i=0 s=run a=137 b=0", v1.PodFailed},
 		{onFailure, "i=0 s=run a=0 b=0", v1.PodSucceeded},
 		{onFailure, "i=0 s=run a=0 b=3", ""},
 		{always, "i=0 s=run a=0 b=0", ""},
