@@ -188,7 +188,8 @@ func TestEachContainersHookComesBeforeItsTERM(t *testing.T) {
 			{1, "c:TERM c:stopped"},
 			{1, "c:TERM c:stopped a:preStop a:TERM a:stopped"},
 			{1, "c:TERM c:stopped a:preStop a:TERM a:stopped b:preStop b:TERM b:stopped"},
-			{2, "c:TERM c:stopped a:preStop a:TERM a:stopped b:preStop b:TERM b:stopped side:preStop side:TERM side:stopped"},
+			{2, "c:TERM c:stopped a:preStop a:TERM a:stopped b:preStop b:TERM b:stopped side:preStop side:TERM " +
+				"side:stopped"},
 		} {
 			r.advance(x.after*time.Second + 100*time.Millisecond)
 			if got := strings.TrimSpace(r.steps()[told:]); got != x.want {

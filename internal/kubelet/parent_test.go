@@ -19,8 +19,8 @@ import (
 // row: QOS-08
 func TestParentCgroupInTheRequest(t *testing.T) {
 	for driver, want := range map[kubeletresource.Driver]map[string]string{
-		kubeletresource.Cgroupfs: {"burstable": "/kubepods/burstable/podUID", "besteffort": "/kubepods/besteffort/podUID",
-			"guaranteed": "/kubepods/podUID"},
+		kubeletresource.Cgroupfs: {"burstable": "/kubepods/burstable/podUID",
+			"besteffort": "/kubepods/besteffort/podUID", "guaranteed": "/kubepods/podUID"},
 		kubeletresource.Systemd: {"burstable": "kubepods-burstable-podUID.slice",
 			"besteffort": "kubepods-besteffort-podUID.slice", "guaranteed": "kubepods-podUID.slice"},
 	} {

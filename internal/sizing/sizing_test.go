@@ -53,6 +53,13 @@ func TestRequestsAreThe95thPercentile(t *testing.T) {
 	if !slices.ContainsFunc(a.Warnings, func(w string) bool { return strings.Contains(w, "times its average") }) {
 		t.Errorf("got warnings %q, want one about the average", a.Warnings)
 	}
+	for i := range u.Memory { // from 10m and 1Mi to 1 and 100Mi, evenly: the 95th of a hundred
+		u.CPU[i], u.Memory[i] = float64(i/2+1)/100, float64((i/2+1)<<20)
+	}
+	a = sizing.Containers(s, sizing.DefaultPolicy())[0]
+	if got := a.Request.CPU.String() + " " + a.Request.Memory.String(); got != "950m 95Mi" {
+		t.Errorf("got requests %s, want 950m 95Mi", got)
+	}
 	for i := range u.Memory { // one peak in 200 samples: the request does not follow, the limit does
 		u.CPU[i], u.Memory[i] = 0.1, 100<<20
 	}

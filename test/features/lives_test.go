@@ -421,14 +421,17 @@ func initFields(w *fixture) {
 	first.Resources = v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m")},
 		Limits: v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi")}}
 	first.SecurityContext = &v1.SecurityContext{RunAsUser: ptr(int64(1234)), ReadOnlyRootFilesystem: ptr(true),
-		Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}}}
+		RunAsGroup: ptr(int64(77)), SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault},
+		Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}, Add: []v1.Capability{"CHOWN"}}}
+	first.Args = []string{"zero", "one"}
 	first.VolumeMounts = []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch", ReadOnly: true}}
 	p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
 	p.Spec.InitContainers = []v1.Container{first}
 	w.create(p)
 	stored := w.wait("fields", running).Spec.InitContainers[0]
 	if stored.Env[0] != first.Env[0] || stored.WorkingDir != "/work" || stored.Ports[0] != first.Ports[0] ||
-		*stored.SecurityContext.RunAsUser != 1234 || !stored.VolumeMounts[0].ReadOnly ||
+		*stored.SecurityContext.RunAsUser != 1234 || !slices.Equal(stored.Args, first.Args) ||
+		!stored.VolumeMounts[0].ReadOnly ||
 		stored.Resources.Requests.Cpu().MilliValue() != 250 {
 		w.t.Errorf("stored %+v", stored)
 	}
@@ -446,7 +449,11 @@ func initFields(w *fixture) {
 		}
 		if !env || !mounted || r.Config.WorkingDir != "/work" || l.Resources.CpuShares != 256 ||
 			l.Resources.MemoryLimitInBytes != 64<<20 ||
-			l.SecurityContext.RunAsUser.GetValue() != 1234 || !l.SecurityContext.ReadonlyRootfs ||
+			l.SecurityContext.RunAsUser.GetValue() != 1234 || l.SecurityContext.RunAsGroup.GetValue() != 77 ||
+			l.SecurityContext.Seccomp.GetProfileType() != runtimeapi.SecurityProfile_RuntimeDefault ||
+			!slices.Contains(l.SecurityContext.Capabilities.AddCapabilities, "CHOWN") ||
+			!slices.Equal(r.Config.Command, first.Command) || !slices.Equal(r.Config.Args, first.Args) ||
+			!l.SecurityContext.ReadonlyRootfs ||
 			!slices.Contains(l.SecurityContext.Capabilities.DropCapabilities, "ALL") {
 			w.t.Errorf("the runtime was asked for %v", r.Config)
 		}

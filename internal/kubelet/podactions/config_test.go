@@ -158,8 +158,8 @@ func TestAddressesInTheEnvironment(t *testing.T) {
 		}
 		want := map[string]string{"status.hostIP": "192.0.2.1", "status.hostIPs": "192.0.2.1,2001:db8::1",
 			"status.podIP": pod, "status.podIPs": pods, "spec.nodeName": "n1", "spec.serviceAccountName": "builder",
-			"metadata.name": "web-0", "metadata.namespace": "shop", "metadata.uid": "0a1b", "metadata.labels['a/b']": "l",
-			"metadata.annotations['c']": "x\ny"}
+			"metadata.name": "web-0", "metadata.namespace": "shop", "metadata.uid": "0a1b",
+			"metadata.labels['a/b']": "l", "metadata.annotations['c']": "x\ny"}
 		for _, container := range []string{"register", "c"} {
 			m, _ := podplan.MemberOf(p, container)
 			env, err := call.env(t.Context(), m)

@@ -71,7 +71,8 @@ func TestRestartPolicyDecides(t *testing.T) {
 				continue
 			}
 			for _, code := range []int32{2, 125, 126, 127, 128, 137, 139, 143, 255, -1} { // one failure is as another
-				if got := podplan.ShouldRestart(&v1.Pod{Spec: v1.PodSpec{RestartPolicy: p}}, m, code); got != (want[1] == 'y') {
+				got := podplan.ShouldRestart(&v1.Pod{Spec: v1.PodSpec{RestartPolicy: p}}, m, code)
+				if got != (want[1] == 'y') {
 					t.Errorf("%s in a Pod with %s: %v after %d, want the same as after 1", x.what, p, got, code)
 				}
 			}

@@ -72,13 +72,15 @@ func TestQOSClass(t *testing.T) {
 		"guaranteed, its init container empty": {withInit(guaranteed, container("i", nil, nil)), v1.PodQOSBurstable},
 		"guaranteed, its init container too": {withInit(guaranteed, guaranteed.Spec.Containers[0]),
 			v1.PodQOSGuaranteed},
-		"only the init container asks": {withInit(bestEffort, container("i", list("cpu", "1"), nil)), v1.PodQOSBurstable},
+		"only the init container asks": {withInit(bestEffort, container("i", list("cpu", "1"), nil)),
+			v1.PodQOSBurstable},
 		"guaranteed, and a device": {podOf(container("c",
 			list("cpu", "1", "memory", "1Gi", "example.com/gpu", "1", "ephemeral-storage", "1Gi"),
 			list("cpu", "1", "memory", "1Gi", "example.com/gpu", "1", "ephemeral-storage", "2Gi"))),
 			v1.PodQOSGuaranteed},
 		"only local storage and huge pages": {
-			podOf(container("c", list("ephemeral-storage", "1Gi", "hugepages-2Mi", "4Mi"), list("hugepages-2Mi", "4Mi"))),
+			podOf(container("c", list("ephemeral-storage", "1Gi", "hugepages-2Mi", "4Mi"),
+				list("hugepages-2Mi", "4Mi"))),
 			v1.PodQOSBestEffort},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -158,7 +160,8 @@ func TestPodValues(t *testing.T) {
 	initBig := podOf(container("c", list("cpu", "100m"), list("cpu", "100m", "memory", "10Mi")))
 	initBig.Spec.InitContainers = []v1.Container{container("i", list("cpu", "1"), list("cpu", "1", "memory", "50Mi"))}
 	limited := container("c", list("cpu", "100m"), list("cpu", "100m", "memory", "10Mi"))
-	withSidecar, openSidecar, openInit, limitedOverhead := podOf(limited), podOf(limited), podOf(limited), podOf(limited)
+	withSidecar, openSidecar := podOf(limited), podOf(limited)
+	openInit, limitedOverhead := podOf(limited), podOf(limited)
 	withSidecar.Spec.InitContainers = []v1.Container{container("s", list("cpu", "500m"),
 		list("cpu", "500m", "memory", "20Mi"))}
 	openSidecar.Spec.InitContainers, openInit.Spec.InitContainers = []v1.Container{container("s", nil, nil)},
@@ -198,8 +201,8 @@ func TestPodValues(t *testing.T) {
 			openInit, o, r.Values{Shares: ptr(uint64(102))},
 		},
 		"overhead counts for limits": {
-			limitedOverhead, o, r.Values{Shares: ptr(uint64(153)), Quota: ptr(int64(15000)), Period: ptr(uint64(100000)),
-				Memory: ptr(int64(30 << 20))},
+			limitedOverhead, o, r.Values{Shares: ptr(uint64(153)), Quota: ptr(int64(15000)),
+				Period: ptr(uint64(100000)), Memory: ptr(int64(30 << 20))},
 		},
 		"tiny limit gets the least quota": {
 			podOf(container("c", list("cpu", "1m"), list("cpu", "1m"))), o,

@@ -47,8 +47,8 @@ func TestWhoIsLetIn(t *testing.T) {
 		// Nothing is served to them, whatever they ask for.
 		for _, path := range []string{"GET /healthz", "GET /metrics", "GET /metrics/resource", "GET /metrics/cadvisor",
 			"GET /stats/summary", "GET /runningpods/", "GET /configz", "GET /containerLogs/default/web/app",
-			"GET /logs/", "GET /debug/pprof/", "GET /nothing", "GET /exec/default/web/app", "POST /exec/default/web/app",
-			"POST /attach/default/web/app", "POST /portForward/default/web", "POST /run/default/web/app",
+			"GET /logs/", "GET /debug/pprof/", "GET /nothing", "GET /exec/default/web/app",
+			"POST /exec/default/web/app", "POST /attach/default/web/app", "POST /portForward/default/web", "POST /run/default/web/app",
 			"POST /checkpoint/default/web/app"} {
 			method, path, _ := strings.Cut(path, " ")
 			if code, body := w.request(c.config, method, path); code != c.want {
@@ -78,7 +78,8 @@ func TestWhatIsAllowed(t *testing.T) {
 	}
 	// What each path needs, any one of it, and with which verb.
 	for path, want := range map[string]string{
-		"GET /healthz": "get [healthz proxy]", "GET /runningpods/": "get [pods proxy]", "GET /configz": "get [configz proxy]",
+		"GET /healthz": "get [healthz proxy]", "GET /runningpods/": "get [pods proxy]",
+		"GET /configz":       "get [configz proxy]",
 		"GET /stats/summary": "get [stats]", "POST /stats/summary": "create [stats]", "POST /metrics": "create [proxy]",
 		"GET /containerLogs/default/web/app": "get [proxy]", "POST /run/default/web/app": "create [proxy]",
 		"GET /exec/default/web/app": "get [proxy]", "POST /exec/default/web/app": "create [proxy]",

@@ -101,7 +101,8 @@ func TestSubordinateIDsOfFewPods(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || p.First != want.First || p.PerPod != want.PerPod || p.Length < 655360 || p.Length > want.Length {
+		if err != nil || p.First != want.First || p.PerPod != want.PerPod || p.Length < 655360 ||
+			p.Length > want.Length {
 			t.Errorf("%q: got %+v, %v, want %+v", line, p, err, want)
 		}
 	}
