@@ -82,8 +82,8 @@ func TestHardThresholdActsAtOnce(t *testing.T) {
 	}
 }
 
-// Whatever the signal, a hard threshold acts at the first look, beside a soft one whose grace is not
-// over.
+// Whatever the signal, a hard threshold acts at the first look, beside a soft one whose grace is
+// not over.
 //
 // row: EVC-09
 func TestEachHardThresholdActsAtOnce(t *testing.T) {

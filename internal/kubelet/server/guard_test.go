@@ -48,8 +48,8 @@ func TestWhoIsLetIn(t *testing.T) {
 		for _, path := range []string{"GET /healthz", "GET /metrics", "GET /metrics/resource", "GET /metrics/cadvisor",
 			"GET /stats/summary", "GET /runningpods/", "GET /configz", "GET /containerLogs/default/web/app",
 			"GET /logs/", "GET /debug/pprof/", "GET /nothing", "GET /exec/default/web/app",
-			"POST /exec/default/web/app", "POST /attach/default/web/app", "POST /portForward/default/web", "POST /run/default/web/app",
-			"POST /checkpoint/default/web/app"} {
+			"POST /exec/default/web/app", "POST /attach/default/web/app", "POST /portForward/default/web",
+			"POST /run/default/web/app", "POST /checkpoint/default/web/app"} {
 			method, path, _ := strings.Cut(path, " ")
 			if code, body := w.request(c.config, method, path); code != c.want {
 				t.Errorf("%s: %s %s: %d %s, want %d", c.name, method, path, code, body, c.want)
