@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
@@ -524,6 +525,68 @@ func TestSecurity(t *testing.T) {
 	if _, err := call.securityContext(t.Context(), m, "img"); err == nil ||
 		err.Error() != `container's runAsUser breaks non-root policy (pod: "p_ns(u)", container: c)` {
 		t.Errorf(`got %v, want error "container's runAsUser breaks non-root policy (pod: \"p_…"`, err)
+	}
+}
+
+// imageOf answers for every image that it has this user.
+type imageOf struct {
+	internalapi.ImageManagerService
+	uid  *runtimeapi.Int64Value
+	name string
+}
+
+func (i imageOf) ImageStatus(context.Context, *runtimeapi.ImageSpec, bool) (*runtimeapi.ImageStatusResponse, error) {
+	return &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: "img", Uid: i.uid, Username: i.name}}, nil
+}
+
+// Where nothing names a user, that of the image decides whether runAsNonRoot is kept; a container's
+// own word comes before the Pod's.
+//
+// row: SEC-02
+func TestRunAsNonRootAndTheImagesUser(t *testing.T) {
+	yes, no, seven, zero := true, false, int64(7), int64(0)
+	const asRoot = `container has runAsNonRoot and image will run as root (pod: "p_ns(u)", container: c)`
+	for name, x := range map[string]struct {
+		image    imageOf
+		pod      v1.PodSecurityContext
+		own      v1.SecurityContext
+		refused  string
+		user     int64 // -1: the runtime takes the image's
+		username string
+	}{
+		"root by number": {image: imageOf{uid: &runtimeapi.Int64Value{}}, own: v1.SecurityContext{RunAsNonRoot: &yes},
+			refused: asRoot},
+		"root by default": {own: v1.SecurityContext{RunAsNonRoot: &yes}, refused: asRoot},
+		"the Pod's word":  {pod: v1.PodSecurityContext{RunAsNonRoot: &yes}, refused: asRoot},
+		"the container's before the Pod's": {pod: v1.PodSecurityContext{RunAsNonRoot: &yes},
+			own: v1.SecurityContext{RunAsNonRoot: &no}, user: -1},
+		"a user by name": {image: imageOf{name: "web"}, own: v1.SecurityContext{RunAsNonRoot: &yes},
+			refused: `container has runAsNonRoot and image has non-numeric user (web), cannot verify user is non-root ` +
+				`(pod: "p_ns(u)", container: c)`},
+		"another user": {image: imageOf{uid: &runtimeapi.Int64Value{Value: 5}},
+			own: v1.SecurityContext{RunAsNonRoot: &yes}, user: -1},
+		"a user of the Pod": {pod: v1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &seven}, user: 7},
+		"root of the Pod": {pod: v1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &zero},
+			refused: `container's runAsUser breaks non-root policy (pod: "p_ns(u)", container: c)`},
+		"a group takes the image's user": {image: imageOf{uid: &runtimeapi.Int64Value{Value: 5}},
+			own: v1.SecurityContext{RunAsGroup: &seven}, user: 5},
+		"a group takes the image's user's name": {image: imageOf{name: "web"},
+			pod: v1.PodSecurityContext{RunAsGroup: &seven}, user: -1, username: "web"},
+		"nothing asked": {user: -1},
+	} {
+		call := testOperation(t, &fakePorts{}, testPod(v1.Container{Name: "c", SecurityContext: &x.own}))
+		call.executor.d.Images, call.pod.Spec.SecurityContext = x.image, &x.pod
+		m, _ := podplan.MemberOf(call.pod, "c")
+		s, err := call.securityContext(t.Context(), m, "img")
+		switch {
+		case x.refused != "":
+			if err == nil || err.Error() != x.refused {
+				t.Errorf("%s: got %+v, %v, want error %s", name, s, err, x.refused)
+			}
+		case err != nil || (s.RunAsUser == nil) != (x.user < 0) || s.RunAsUser.GetValue() != max(x.user, 0) ||
+			s.RunAsUsername != x.username:
+			t.Errorf("%s: got %+v, %v, want user %d (%s)", name, s, err, x.user, x.username)
+		}
 	}
 }
 
