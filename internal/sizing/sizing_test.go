@@ -251,6 +251,28 @@ func TestThresholdsFollowTheNodeSize(t *testing.T) {
 		Disk: 2000 * gi}); a.Hard["nodefs.available"] != "20Gi" {
 		t.Errorf("a disk of 2000Gi: got %s, want 20Gi: a tenth is more than a node needs", a.Hard["nodefs.available"])
 	}
+	for _, c := range []struct {
+		memory, disk                int64 // Gi; a disk of 0 is not known
+		hard, soft                  string
+		nodefs, imagefs, softNodefs string
+	}{
+		{4, 80, "100Mi", "200Mi", "8Gi", "12Gi", "12Gi"},
+		{4, 2, "100Mi", "200Mi", "512Mi", "512Mi", "768Mi"},
+		{16, 2000, "328Mi", "656Mi", "20Gi", "30Gi", "30Gi"},
+		{256, 0, "1Gi", "2Gi", "10%", "15%", "15%"},
+	} {
+		a := sizing.Node(sizing.NodeSize{MilliCPU: 4000, Memory: c.memory * gi, Disk: c.disk * gi})
+		got := fmt.Sprint(a.Hard, a.Soft, a.Grace, a.Reclaim)
+		want := fmt.Sprint(map[string]string{"memory.available": c.hard, "nodefs.available": c.nodefs,
+			"imagefs.available": c.imagefs, "nodefs.inodesFree": "5%", "imagefs.inodesFree": "5%", "pid.available": "5%"},
+			map[string]string{"memory.available": c.soft, "nodefs.available": c.softNodefs},
+			map[string]string{"memory.available": "1m30s", "nodefs.available": "2m"},
+			map[string]string{"memory.available": c.hard})
+		if got != want {
+			t.Errorf("%d Gi of memory, a disk of %d: got hard, soft, grace and reclaim\n%s\nwant\n%s", c.memory, c.disk, got,
+				want)
+		}
+	}
 }
 
 // row: EVC-35
