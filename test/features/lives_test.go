@@ -42,6 +42,7 @@ func TestPodLifecycles(t *testing.T) {
 			{"together", together},                         // row: ISE-03
 			{"init waits for its dependencies", initWaits}, // row: ISE-04
 			{"fields of init containers", initFields},      // row: ISE-06
+			{"fields of events", eventFields},              // row: OPS-05
 			{"log shipper", sharedEmptyDir},                // row: ISE-26
 			{"debugger ends", debuggerEnds},                // row: ISE-30
 			{"force", force},                               // row: TRM-03
@@ -460,6 +461,39 @@ func initFields(w *fixture) {
 		return
 	}
 	w.t.Error("the runtime was not asked for the init container")
+}
+
+// eventFields: the event of the start of an init container has every field that describe shows.
+func eventFields(w *fixture) {
+	p := scriptPod("told", "")
+	p.Spec.InitContainers = []v1.Container{scriptContainer("first", "exit 0")}
+	w.create(p)
+	p = w.wait("told", running)
+	var e v1.Event
+	w.until("the start of the init container to be told", func() bool {
+		list, err := w.Client.CoreV1().Events("default").List(w.ctx,
+			metav1.ListOptions{FieldSelector: "involvedObject.name=told,reason=Started"})
+		expect.NoError(w.t, err)
+		i := slices.IndexFunc(list.Items, func(e v1.Event) bool {
+			return e.InvolvedObject.FieldPath != "spec.containers{app}"
+		})
+		if i >= 0 {
+			e = list.Items[i]
+		}
+		return i >= 0
+	})
+	if o := e.InvolvedObject; o.Kind != "Pod" || o.APIVersion != "v1" || o.Namespace != "default" || o.Name != "told" ||
+		o.UID != p.UID || o.FieldPath != "spec.initContainers{first}" {
+		w.t.Errorf("got an event about %+v, want the init container of the Pod told", o)
+	}
+	if e.Type != v1.EventTypeNormal || e.Message != "Container started" || e.Count != 1 ||
+		e.Source != (v1.EventSource{Component: "kubelet", Host: "node-1"}) || e.ReportingController != "kubelet" {
+		w.t.Errorf("got %+v, want it Normal, of the kubelet on node-1, once", e)
+	}
+	if e.FirstTimestamp.IsZero() || e.LastTimestamp.Time.Before(e.FirstTimestamp.Time) ||
+		e.FirstTimestamp.Time.Before(p.CreationTimestamp.Time) {
+		w.t.Errorf("first seen %v, last seen %v of a Pod of %v", e.FirstTimestamp, e.LastTimestamp, p.CreationTimestamp)
+	}
 }
 
 func debuggerEnds(w *fixture) {
