@@ -264,13 +264,14 @@ func TestThresholdsFollowTheNodeSize(t *testing.T) {
 		a := sizing.Node(sizing.NodeSize{MilliCPU: 4000, Memory: c.memory * gi, Disk: c.disk * gi})
 		got := fmt.Sprint(a.Hard, a.Soft, a.Grace, a.Reclaim)
 		want := fmt.Sprint(map[string]string{"memory.available": c.hard, "nodefs.available": c.nodefs,
-			"imagefs.available": c.imagefs, "nodefs.inodesFree": "5%", "imagefs.inodesFree": "5%", "pid.available": "5%"},
+			"imagefs.available": c.imagefs, "nodefs.inodesFree": "5%", "imagefs.inodesFree": "5%",
+			"pid.available": "5%"},
 			map[string]string{"memory.available": c.soft, "nodefs.available": c.softNodefs},
 			map[string]string{"memory.available": "1m30s", "nodefs.available": "2m"},
 			map[string]string{"memory.available": c.hard})
 		if got != want {
-			t.Errorf("%d Gi of memory, a disk of %d: got hard, soft, grace and reclaim\n%s\nwant\n%s", c.memory, c.disk, got,
-				want)
+			t.Errorf("%d Gi of memory, a disk of %d: got hard, soft, grace and reclaim\n%s\nwant\n%s", c.memory,
+				c.disk, got, want)
 		}
 	}
 }

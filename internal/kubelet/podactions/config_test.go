@@ -561,8 +561,8 @@ func TestRunAsNonRootAndTheImagesUser(t *testing.T) {
 		"the container's before the Pod's": {pod: v1.PodSecurityContext{RunAsNonRoot: &yes},
 			own: v1.SecurityContext{RunAsNonRoot: &no}, user: -1},
 		"a user by name": {image: imageOf{name: "web"}, own: v1.SecurityContext{RunAsNonRoot: &yes},
-			refused: `container has runAsNonRoot and image has non-numeric user (web), cannot verify user is non-root ` +
-				`(pod: "p_ns(u)", container: c)`},
+			refused: `container has runAsNonRoot and image has non-numeric user (web), cannot verify user is ` +
+				`non-root (pod: "p_ns(u)", container: c)`},
 		"another user": {image: imageOf{uid: &runtimeapi.Int64Value{Value: 5}},
 			own: v1.SecurityContext{RunAsNonRoot: &yes}, user: -1},
 		"a user of the Pod": {pod: v1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &seven}, user: 7},
