@@ -81,7 +81,8 @@ func TestConfigurationOfEvictions(t *testing.T) {
 func TestAllocatableOfTheConfiguration(t *testing.T) {
 	list := func(cpu, memory, disk string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
-			corev1.ResourceMemory: resource.MustParse(memory), corev1.ResourceEphemeralStorage: resource.MustParse(disk)}
+			corev1.ResourceMemory:           resource.MustParse(memory),
+			corev1.ResourceEphemeralStorage: resource.MustParse(disk)}
 	}
 	system := map[string]string{"cpu": "500m", "memory": "1Gi", "ephemeral-storage": "2Gi"}
 	kube := map[string]string{"cpu": "250m", "memory": "512Mi", "ephemeral-storage": "1Gi"}
@@ -96,8 +97,8 @@ func TestAllocatableOfTheConfiguration(t *testing.T) {
 		"kubeReserved":   {kubeletconfig.KubeletConfiguration{KubeReserved: kube}, list("3750m", "7680Mi", "99Gi")},
 		"evictionHard":   {kubeletconfig.KubeletConfiguration{EvictionHard: hard}, list("4", "6Gi", "90Gi")},
 		"evictionSoft":   {kubeletconfig.KubeletConfiguration{EvictionSoft: hard}, list("4", "8Gi", "100Gi")},
-		"all of them": {kubeletconfig.KubeletConfiguration{SystemReserved: system, KubeReserved: kube, EvictionHard: hard},
-			list("3250m", "4608Mi", "87Gi")},
+		"all of them": {kubeletconfig.KubeletConfiguration{SystemReserved: system, KubeReserved: kube,
+			EvictionHard: hard}, list("3250m", "4608Mi", "87Gi")},
 	} {
 		got := (&Role{config: &c.config}).allocatable()(list("4", "8Gi", "100Gi"))
 		for what, want := range c.want {
