@@ -12,7 +12,7 @@ import (
 // row: OPS-16, SCH-29
 func TestSlowSchedulerFindings(t *testing.T) {
 	s := &doctor.Scheduler{Address: "127.0.0.1:10259", P99: 210 * time.Millisecond, Attempts: 900,
-		Pending:        map[string]int64{"active": 40, "gated": 2},
+		Pending:        map[string]int64{"active": 40, "backoff": 7, "unschedulable": 3, "gated": 2},
 		Percent:        map[string]int64{"default-scheduler": 100},
 		MetricsUpdated: map[string]time.Time{"nodes": now.Add(-time.Second), "pods": now.Add(-10 * time.Minute)}}
 	var got []string
@@ -21,7 +21,7 @@ func TestSlowSchedulerFindings(t *testing.T) {
 	}
 	want := []string{
 		"warning slow: the 99th percentile of 900 attempts is 210ms, more than 200ms",
-		"queue depth: 40 active, 0 backoff, 0 unschedulable, 2 gated",
+		"queue depth: 40 active, 7 backoff, 3 unschedulable, 2 gated",
 		"percentageOfNodesToScore: default-scheduler 100", "informer cache: last told of nodes 1s ago, pods 10m0s ago",
 	}
 	if len(got) != len(want) {
@@ -37,6 +37,7 @@ func TestSlowSchedulerFindings(t *testing.T) {
 // Up to 200 ms nothing is wrong.
 //
 // row: SCH-29
+// row: OPS-16
 func TestASchedulerThatIsWellTakesOneLine(t *testing.T) {
 	for text, s := range map[string]*doctor.Scheduler{
 		"of 7 attempts 99 % took at most 12ms":  {P99: 12 * time.Millisecond, Attempts: 7},

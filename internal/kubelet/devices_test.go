@@ -127,6 +127,17 @@ func TestPodGetsDevices(t *testing.T) {
 		if got, want := fmt.Sprint(s), "[{vendor.com/gpu [{a Healthy <nil>}]}]"; got != want {
 			t.Errorf("allocatedResourcesStatus: got %s, want %s", got, want)
 		}
+		// Each container of a Pod is allocated its own.
+		r.create(pod("two", containerWithDevices("left", "vendor.com/gpu", 1), scriptContainer("none", runs),
+			containerWithDevices("right", "vendor.com/gpu", 1)))
+		if got, want := fmt.Sprint(p.Allocated()), "[[a] [b] [c]]"; got != want {
+			t.Errorf("Allocate calls: got %s, want %s; %s", got, want, r.events.text())
+		}
+		for name, want := range map[string][]string{"left": {"/dev/b"}, "none": nil, "right": {"/dev/c"}} {
+			if got := r.deviceIDs(name); !slices.Equal(got, want) {
+				t.Errorf("devices of %s: got %v, want %v", name, got, want)
+			}
+		}
 	})
 }
 
@@ -160,6 +171,9 @@ func TestDevicesOfManyVendors(t *testing.T) {
 
 // A Pod that asks for more than there is, for devices that are not healthy, or whose plugin
 // refuses, is refused with upstream's words, and leaves nothing taken.
+//
+// row: DEV-02
+// row: DEV-03
 func TestPodsWithoutDevicesAreRefused(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		p := r.plugin("vendor.com/gpu", "a", "b")

@@ -132,7 +132,8 @@ func TestCrashLoop(t *testing.T) {
 			}
 			if gap >= 40 { // it is shown from 18 s on
 				w := r.get("loop").Status.ContainerStatuses[0].State.Waiting
-				want := fmt.Sprintf("back-off %s restarting failed container=app pod=loop_default(uid-loop)", gap*time.Second)
+				want := fmt.Sprintf("back-off %s restarting failed container=app pod=loop_default(uid-loop)",
+					gap*time.Second)
 				if w == nil || w.Reason != "CrashLoopBackOff" || w.Message != want {
 					t.Errorf("in the gap of %ds: waiting %+v, want CrashLoopBackOff, %s", gap, w, want)
 				}

@@ -18,44 +18,42 @@ import (
 // row: CRI-12
 // row: QOS-08
 func TestParentCgroupInTheRequest(t *testing.T) {
-	for _, c := range []struct {
-		driver           kubeletresource.Driver
-		want             string
-		requests, limits v1.ResourceList
-	}{
-		{kubeletresource.Cgroupfs, "/kubepods/burstable/podUID", amounts("100m", "32Mi"), nil},
-		{kubeletresource.Systemd, "kubepods-burstable-podUID.slice", amounts("100m", "32Mi"), nil},
-		{kubeletresource.Cgroupfs, "/kubepods/besteffort/podUID", nil, nil},
-		{kubeletresource.Systemd, "kubepods-besteffort-podUID.slice", nil, nil},
-		{kubeletresource.Cgroupfs, "/kubepods/podUID", amounts("100m", "32Mi"), amounts("100m", "32Mi")},
-		{kubeletresource.Systemd, "kubepods-podUID.slice", amounts("100m", "32Mi"), amounts("100m", "32Mi")},
+	for driver, want := range map[kubeletresource.Driver]map[string]string{
+		kubeletresource.Cgroupfs: {"burstable": "/kubepods/burstable/podUID",
+			"besteffort": "/kubepods/besteffort/podUID", "guaranteed": "/kubepods/podUID"},
+		kubeletresource.Systemd: {"burstable": "kubepods-burstable-podUID.slice",
+			"besteffort": "kubepods-besteffort-podUID.slice", "guaranteed": "kubepods-podUID.slice"},
 	} {
-		driver, want := c.driver, c.want
 		t.Run(string(driver), func(t *testing.T) {
 			runTest(t, func(r *rig) {
 				r.stop()
 				o := kubeletresource.Options{Driver: driver, CFSQuota: true}
 				r.with = func(k *kubelet.Options) { k.Resources = o }
 				r.start()
-				r.create(pod("web", asking(scriptContainer("app", runs), c.requests, c.limits)))
+				box, both := scriptContainer("app", runs), amounts("100m", "32Mi")
+				r.create(pod("burstable", asking(box, both, nil)))
+				r.create(pod("besteffort", box))
+				r.create(pod("guaranteed", asking(box, both, both)))
 				r.advance(time.Second)
-				p := r.phase("web", v1.PodRunning)
-				uid := string(p.UID)
-				if driver == kubeletresource.Systemd {
-					uid = strings.ReplaceAll(uid, "-", "_")
-				}
+				asked := map[string]string{}
 				for _, c := range r.fake.Calls() {
-					if q, ok := c.Request.(*runtimeapi.RunPodSandboxRequest); ok && q.Config.Metadata.Name == "web" {
-						if got := q.Config.Linux.CgroupParent; got != strings.ReplaceAll(want, "UID", uid) {
-							t.Errorf("cgroup_parent %q, want %s with the uid %s", got, want, uid)
-						}
-						if !r.groups.has[o.PodPath(p)] {
-							t.Errorf("there is no cgroup %s: %v", o.PodPath(p), r.groups.has)
-						}
-						return
+					if q, ok := c.Request.(*runtimeapi.RunPodSandboxRequest); ok {
+						asked[q.Config.Metadata.Name] = q.Config.Linux.CgroupParent
 					}
 				}
-				t.Error("no sandbox was asked for")
+				for name, parent := range want {
+					p := r.phase(name, v1.PodRunning)
+					uid := string(p.UID)
+					if driver == kubeletresource.Systemd {
+						uid = strings.ReplaceAll(uid, "-", "_")
+					}
+					if got := asked[name]; got != strings.ReplaceAll(parent, "UID", uid) {
+						t.Errorf("cgroup_parent of %s: %q, want %s with the uid %s", name, got, parent, uid)
+					}
+					if !r.groups.has[o.PodPath(p)] {
+						t.Errorf("there is no cgroup %s: %v", o.PodPath(p), r.groups.has)
+					}
+				}
 			})
 		})
 	}

@@ -29,7 +29,8 @@ func TestAllPodsTogetherGetWhatTheReservationsLeave(t *testing.T) {
 			r := newRig(t, root)
 			r.with = func(o *kubelet.Options) {
 				o.Config.EnforceNodeAllocatable = c.enforce
-				o.Config.SystemReserved = map[string]string{"memory": "1Gi"}
+				o.Config.SystemReserved = map[string]string{"memory": "768Mi"}
+				o.Config.KubeReserved = map[string]string{"memory": "256Mi"}
 				o.Dependencies.LocalNode = func() *v1.Node {
 					return &v1.Node{Status: v1.NodeStatus{Capacity: v1.ResourceList{
 						v1.ResourceMemory: resource.MustParse("4Gi"), v1.ResourceCPU: resource.MustParse("2")}}}

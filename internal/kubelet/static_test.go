@@ -131,6 +131,16 @@ func TestFileOfADirectoryRunsAndIsMirrored(t *testing.T) {
 			`"containers":[{"name":"c","image":"busybox:1","command":["sh","-c","`+runs+`"]}]}}`)
 	r.begin()
 	r.running("api-n1") // the directory has been read
+	put(t, dir, "etcd.yaml", strings.Replace(manifest("etcd", ""), "{name: etcd}",
+		"{name: etcd, namespace: kube-system, labels: {tier: control-plane}}", 1))
+	r.eventually("the mirror in the namespace of the file", func() bool {
+		p, err := r.api.CoreV1().Pods("kube-system").Get(context.Background(), "etcd-n1", metav1.GetOptions{})
+		return err == nil && p.Status.Phase == v1.PodRunning && p.Labels["tier"] == "control-plane" &&
+			p.Spec.Containers[0].Image == "busybox:1"
+	})
+	if r.get("etcd-n1") != nil {
+		t.Error("there is a mirror in another namespace too")
+	}
 	put(t, dir, "web.yaml", manifest("web", ""))
 	r.running("web-n1")
 	r.eventually("mirror with its status",
@@ -179,6 +189,19 @@ func TestMirrorIsOneWay(t *testing.T) {
 		nil {
 		t.Fatal(err)
 	}
+	put(t, dir, "later.yaml", manifest("later", "")) // when it has its mirror, the edit has come long since
+	r.eventually("the mirror of another", func() bool {
+		p := r.get("later-n1")
+		return p != nil && p.Status.Phase == v1.PodRunning
+	})
+	if own, _ := r.k.PodByName("default", "web-n1"); r.container("web-n1") != id || own.Labels["a"] != "" ||
+		own.Spec.Containers[0].Image != "busybox:1" {
+		t.Errorf("after an edit of its mirror: container %s, was %s, Pod %+v", r.container("web-n1"), id, own)
+	}
+	if err := os.Remove(filepath.Join(dir, "later.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the end of the other", func() bool { return len(r.k.Pods()) == 1 })
 	if err := r.api.CoreV1().Pods("default").Delete(context.Background(), "web-n1", metav1.DeleteOptions{}); err !=
 		nil {
 		t.Fatal(err)
@@ -202,8 +225,9 @@ func TestOnlyChangedContentRestarts(t *testing.T) {
 	r, dir := live(t, nil)
 	put(t, dir, "a.yaml", manifest("a", ""))
 	put(t, dir, "b.yaml", manifest("b", ""))
+	put(t, dir, "c.yaml", manifest("c", ""))
 	r.begin()
-	a, b := r.running("a-n1"), r.running("b-n1")
+	a, b, c := r.running("a-n1"), r.running("b-n1"), r.running("c-n1")
 	r.eventually("mirror", func() bool { return r.get("a-n1") != nil })
 	mirror := r.get("a-n1").UID
 	put(t, dir, "b.yaml", manifest("b", "# a comment is no content\n"))
@@ -216,6 +240,14 @@ func TestOnlyChangedContentRestarts(t *testing.T) {
 	}
 	if n := r.events.count("Stopping container c"); n != 1 {
 		t.Errorf("%d stops", n)
+	}
+	// What is not of its containers is content too.
+	put(t, dir, "c.yaml", strings.Replace(manifest("c", ""), "{name: c}", "{name: c, labels: {x: new}}", 1))
+	r.eventually("another container of c", func() bool { id := r.container("c-n1"); return id != "" && id != c })
+	r.eventually("a mirror of c with the label",
+		func() bool { p := r.get("c-n1"); return p != nil && p.Labels["x"] == "new" })
+	if now := r.container("b-n1"); now != b {
+		t.Errorf("b: %s became %s", b, now)
 	}
 }
 
@@ -275,11 +307,26 @@ func TestStaticContainerIsRestarted(t *testing.T) {
 	r, dir := live(t, nil)
 	put(t, dir, "a.yaml", strings.Replace(manifest("a", ""), runs, "exit 1", 1))
 	r.begin()
+	r.eventually("the Pod", func() bool { _, ok := r.k.PodByName("default", "a-n1"); return ok })
+	first, _ := r.k.PodByName("default", "a-n1")
 	r.eventually("a restart", func() bool { return r.events.count("Started: ") >= 2 })
 	r.eventually("a status that counts it", func() bool { // the event comes first
 		p, ok := r.k.PodByName("default", "a-n1")
 		return ok && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].RestartCount >= 1
 	})
+	if now, _ := r.k.PodByName("default", "a-n1"); now.UID != first.UID || r.fake.Count("RunPodSandbox") != 1 {
+		t.Errorf("uid %s became %s, %d sandboxes were made, want the same Pod in its sandbox", first.UID, now.UID,
+			r.fake.Count("RunPodSandbox"))
+	}
+	// One whose process is killed, too.
+	put(t, dir, "b.yaml", manifest("b", ""))
+	id := r.running("b-n1")
+	was, _ := r.k.PodByName("default", "b-n1")
+	r.kill("b-n1")
+	r.eventually("another container of b", func() bool { now := r.container("b-n1"); return now != "" && now != id })
+	if now, _ := r.k.PodByName("default", "b-n1"); now.UID != was.UID {
+		t.Errorf("uid %s became %s", was.UID, now.UID)
+	}
 }
 
 // row: KSL-15
@@ -371,7 +418,11 @@ func TestAPIServerAwayAtStart(t *testing.T) {
 	stops := r.fake.Count("StopContainer") + r.fake.Count("StopPodSandbox")
 	r.begin()
 	put(t, dir, "b.yaml", manifest("b", ""))
+	put(t, dir, "c.json",
+		`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"c"},"spec":{"terminationGracePeriodSeconds":1,`+
+			`"containers":[{"name":"c","image":"busybox:1","command":["sh","-c","`+runs+`"]}]}}`)
 	r.running("b-n1")
+	r.running("c-n1")
 	if now := r.container("a-n1"); now != static {
 		t.Errorf("%s became %s", static, now)
 	}

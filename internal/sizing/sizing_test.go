@@ -53,6 +53,13 @@ func TestRequestsAreThe95thPercentile(t *testing.T) {
 	if !slices.ContainsFunc(a.Warnings, func(w string) bool { return strings.Contains(w, "times its average") }) {
 		t.Errorf("got warnings %q, want one about the average", a.Warnings)
 	}
+	for i := range u.Memory { // from 10m and 1Mi to 1 and 100Mi, evenly: the 95th of a hundred
+		u.CPU[i], u.Memory[i] = float64(i/2+1)/100, float64((i/2+1)<<20)
+	}
+	a = sizing.Containers(s, sizing.DefaultPolicy())[0]
+	if got := a.Request.CPU.String() + " " + a.Request.Memory.String(); got != "950m 95Mi" {
+		t.Errorf("got requests %s, want 950m 95Mi", got)
+	}
 	for i := range u.Memory { // one peak in 200 samples: the request does not follow, the limit does
 		u.CPU[i], u.Memory[i] = 0.1, 100<<20
 	}
@@ -243,6 +250,29 @@ func TestThresholdsFollowTheNodeSize(t *testing.T) {
 	if a := sizing.Node(sizing.NodeSize{MilliCPU: 4000, Memory: 16 * gi,
 		Disk: 2000 * gi}); a.Hard["nodefs.available"] != "20Gi" {
 		t.Errorf("a disk of 2000Gi: got %s, want 20Gi: a tenth is more than a node needs", a.Hard["nodefs.available"])
+	}
+	for _, c := range []struct {
+		memory, disk                int64 // Gi; a disk of 0 is not known
+		hard, soft                  string
+		nodefs, imagefs, softNodefs string
+	}{
+		{4, 80, "100Mi", "200Mi", "8Gi", "12Gi", "12Gi"},
+		{4, 2, "100Mi", "200Mi", "512Mi", "512Mi", "768Mi"},
+		{16, 2000, "328Mi", "656Mi", "20Gi", "30Gi", "30Gi"},
+		{256, 0, "1Gi", "2Gi", "10%", "15%", "15%"},
+	} {
+		a := sizing.Node(sizing.NodeSize{MilliCPU: 4000, Memory: c.memory * gi, Disk: c.disk * gi})
+		got := fmt.Sprint(a.Hard, a.Soft, a.Grace, a.Reclaim)
+		want := fmt.Sprint(map[string]string{"memory.available": c.hard, "nodefs.available": c.nodefs,
+			"imagefs.available": c.imagefs, "nodefs.inodesFree": "5%", "imagefs.inodesFree": "5%",
+			"pid.available": "5%"},
+			map[string]string{"memory.available": c.soft, "nodefs.available": c.softNodefs},
+			map[string]string{"memory.available": "1m30s", "nodefs.available": "2m"},
+			map[string]string{"memory.available": c.hard})
+		if got != want {
+			t.Errorf("%d Gi of memory, a disk of %d: got hard, soft, grace and reclaim\n%s\nwant\n%s", c.memory,
+				c.disk, got, want)
+		}
 	}
 }
 

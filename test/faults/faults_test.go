@@ -33,6 +33,7 @@ const busybox = "docker.io/library/busybox:1.28"
 // row: KSL-12
 // row: TRM-10
 // row: TRM-12
+// row: OPS-17
 func TestKilledInTheMiddle(t *testing.T) {
 	bin := binaries.Gantry(t)
 	if dir := os.Getenv("GANTRY_BIN"); dir != "" {

@@ -42,6 +42,7 @@ func TestPodLifecycles(t *testing.T) {
 			{"together", together},                         // row: ISE-03
 			{"init waits for its dependencies", initWaits}, // row: ISE-04
 			{"fields of init containers", initFields},      // row: ISE-06
+			{"fields of events", eventFields},              // row: OPS-05
 			{"log shipper", sharedEmptyDir},                // row: ISE-26
 			{"debugger ends", debuggerEnds},                // row: ISE-30
 			{"force", force},                               // row: TRM-03
@@ -421,14 +422,17 @@ func initFields(w *fixture) {
 	first.Resources = v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("250m")},
 		Limits: v1.ResourceList{v1.ResourceMemory: resource.MustParse("64Mi")}}
 	first.SecurityContext = &v1.SecurityContext{RunAsUser: ptr(int64(1234)), ReadOnlyRootFilesystem: ptr(true),
-		Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}}}
+		RunAsGroup: ptr(int64(77)), SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault},
+		Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}, Add: []v1.Capability{"CHOWN"}}}
+	first.Args = []string{"zero", "one"}
 	first.VolumeMounts = []v1.VolumeMount{{Name: "scratch", MountPath: "/scratch", ReadOnly: true}}
 	p.Spec.Volumes = []v1.Volume{{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}}}
 	p.Spec.InitContainers = []v1.Container{first}
 	w.create(p)
 	stored := w.wait("fields", running).Spec.InitContainers[0]
 	if stored.Env[0] != first.Env[0] || stored.WorkingDir != "/work" || stored.Ports[0] != first.Ports[0] ||
-		*stored.SecurityContext.RunAsUser != 1234 || !stored.VolumeMounts[0].ReadOnly ||
+		*stored.SecurityContext.RunAsUser != 1234 || !slices.Equal(stored.Args, first.Args) ||
+		!stored.VolumeMounts[0].ReadOnly ||
 		stored.Resources.Requests.Cpu().MilliValue() != 250 {
 		w.t.Errorf("stored %+v", stored)
 	}
@@ -446,13 +450,50 @@ func initFields(w *fixture) {
 		}
 		if !env || !mounted || r.Config.WorkingDir != "/work" || l.Resources.CpuShares != 256 ||
 			l.Resources.MemoryLimitInBytes != 64<<20 ||
-			l.SecurityContext.RunAsUser.GetValue() != 1234 || !l.SecurityContext.ReadonlyRootfs ||
+			l.SecurityContext.RunAsUser.GetValue() != 1234 || l.SecurityContext.RunAsGroup.GetValue() != 77 ||
+			l.SecurityContext.Seccomp.GetProfileType() != runtimeapi.SecurityProfile_RuntimeDefault ||
+			!slices.Contains(l.SecurityContext.Capabilities.AddCapabilities, "CHOWN") ||
+			!slices.Equal(r.Config.Command, first.Command) || !slices.Equal(r.Config.Args, first.Args) ||
+			!l.SecurityContext.ReadonlyRootfs ||
 			!slices.Contains(l.SecurityContext.Capabilities.DropCapabilities, "ALL") {
 			w.t.Errorf("the runtime was asked for %v", r.Config)
 		}
 		return
 	}
 	w.t.Error("the runtime was not asked for the init container")
+}
+
+// eventFields: the event of the start of an init container has every field that describe shows.
+func eventFields(w *fixture) {
+	p := scriptPod("told", "")
+	p.Spec.InitContainers = []v1.Container{scriptContainer("first", "exit 0")}
+	w.create(p)
+	p = w.wait("told", running)
+	var e v1.Event
+	w.until("the start of the init container to be told", func() bool {
+		list, err := w.Client.CoreV1().Events("default").List(w.ctx,
+			metav1.ListOptions{FieldSelector: "involvedObject.name=told,reason=Started"})
+		expect.NoError(w.t, err)
+		i := slices.IndexFunc(list.Items, func(e v1.Event) bool {
+			return e.InvolvedObject.FieldPath != "spec.containers{app}"
+		})
+		if i >= 0 {
+			e = list.Items[i]
+		}
+		return i >= 0
+	})
+	if o := e.InvolvedObject; o.Kind != "Pod" || o.APIVersion != "v1" || o.Namespace != "default" || o.Name != "told" ||
+		o.UID != p.UID || o.FieldPath != "spec.initContainers{first}" {
+		w.t.Errorf("got an event about %+v, want the init container of the Pod told", o)
+	}
+	if e.Type != v1.EventTypeNormal || e.Message != "Container started" || e.Count != 1 ||
+		e.Source != (v1.EventSource{Component: "kubelet", Host: "node-1"}) || e.ReportingController != "kubelet" {
+		w.t.Errorf("got %+v, want it Normal, of the kubelet on node-1, once", e)
+	}
+	if e.FirstTimestamp.IsZero() || e.LastTimestamp.Time.Before(e.FirstTimestamp.Time) ||
+		e.FirstTimestamp.Time.Before(p.CreationTimestamp.Time) {
+		w.t.Errorf("first seen %v, last seen %v of a Pod of %v", e.FirstTimestamp, e.LastTimestamp, p.CreationTimestamp)
+	}
 }
 
 func debuggerEnds(w *fixture) {

@@ -9,6 +9,8 @@ import (
 )
 
 // Hooks over HTTP, and the authority of the API server out of a ClusterTrustBundle.
+//
+// row: TRM-05
 func TestHooksAndBundles(t *testing.T) { eachRuntime(t, hookCases) }
 
 // served is a sidecar that answers on port 8080 before anything else runs, and to the end.

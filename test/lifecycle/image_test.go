@@ -11,6 +11,7 @@ import (
 // Image policies and what containers are refused for.
 //
 // row: CRI-07
+// row: SEC-02
 func TestImagesAndRefusals(t *testing.T) { eachRuntime(t, imageCases) }
 
 var imageCases = []Case{

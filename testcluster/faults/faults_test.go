@@ -27,6 +27,7 @@ const perCluster = 3
 // row: KSL-12
 // row: KSL-24
 // row: TRM-12
+// row: OPS-17
 func TestRandomFaults(t *testing.T) {
 	first := *seed
 	if first == 0 {

@@ -590,8 +590,19 @@ func TestCertificates(t *testing.T) {
 // row: SEC-06
 func TestPodSecurity(t *testing.T) {
 	ns := func(level string) *corev1.Namespace {
-		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns",
-			Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}}}
+		n := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}
+		if level != "" {
+			n.Labels = map[string]string{"pod-security.kubernetes.io/enforce": level}
+		}
+		return n
+	}
+	kept := func(p *corev1.Pod) {
+		p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr(true),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
+		for _, c := range []*corev1.Container{&p.Spec.InitContainers[0], &p.Spec.Containers[0]} {
+			c.SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: ptr(false),
+				Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
+		}
 	}
 	privileged := pod(func(p *corev1.Pod) {
 		p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr(true)}
@@ -608,7 +619,17 @@ func TestPodSecurity(t *testing.T) {
 		"privileged by base": {"baseline", privileged,
 			`violates PodSecurity "baseline:latest": privileged (container "c" must not set ` +
 				`securityContext.privileged=true)`},
-		"privileged is free": {"privileged", privileged, ""},
+		"privileged is free":           {"privileged", privileged, ""},
+		"a namespace without a level":  {"", privileged, ""},
+		"all that restricted asks for": {"restricted", pod(kept), ""},
+		"privileged init container, by base": {"baseline", pod(func(p *corev1.Pod) {
+			p.Spec.InitContainers[0].SecurityContext = &corev1.SecurityContext{Privileged: ptr(true)}
+		}), `privileged (container "i" must not set securityContext.privileged=true)`},
+		"the machine's network, by base": {"baseline", pod(func(p *corev1.Pod) { p.Spec.HostNetwork = true }),
+			`violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true)`},
+		"the machine's network, else as restricted asks": {"restricted", pod(kept,
+			func(p *corev1.Pod) { p.Spec.HostNetwork = true }),
+			`violates PodSecurity "restricted:latest": host namespaces (hostNetwork=true)`},
 		"windows is not linux": {"restricted", pod(func(p *corev1.Pod) {
 			p.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
 			p.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: ptr(true)}
@@ -630,6 +651,8 @@ func TestPodSecurity(t *testing.T) {
 // Each of the three modes has a level and a version of its own: enforce refuses, warn warns the
 // caller, audit annotates the audit event. A template is never refused; of what would be refused
 // later its writer is warned, with or without warn.
+//
+// row: SEC-06
 func TestPodSecurityModes(t *testing.T) {
 	const at = "pod-security.kubernetes.io/"
 	ns := func(labels map[string]string) *corev1.Namespace {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
@@ -69,5 +71,40 @@ func TestConfigurationOfEvictions(t *testing.T) {
 	n.config.EvictionHard["memory.available"] = "lots"
 	if _, err := n.evictionConfig(); err == nil || !strings.Contains(err.Error(), "evictionHard") {
 		t.Errorf("got %v, want evictionHard named", err)
+	}
+}
+
+// What the configuration keeps of a node's capacity from Pods: both reservations, and what hard
+// eviction thresholds keep.
+//
+// row: QOS-13
+func TestAllocatableOfTheConfiguration(t *testing.T) {
+	list := func(cpu, memory, disk string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+			corev1.ResourceMemory:           resource.MustParse(memory),
+			corev1.ResourceEphemeralStorage: resource.MustParse(disk)}
+	}
+	system := map[string]string{"cpu": "500m", "memory": "1Gi", "ephemeral-storage": "2Gi"}
+	kube := map[string]string{"cpu": "250m", "memory": "512Mi", "ephemeral-storage": "1Gi"}
+	hard := map[string]string{"memory.available": "25%", "nodefs.available": "10Gi", "imagefs.available": "15Gi",
+		"pid.available": "5%"}
+	for name, c := range map[string]struct {
+		config kubeletconfig.KubeletConfiguration
+		want   corev1.ResourceList
+	}{
+		"nothing":        {kubeletconfig.KubeletConfiguration{}, list("4", "8Gi", "100Gi")},
+		"systemReserved": {kubeletconfig.KubeletConfiguration{SystemReserved: system}, list("3500m", "7Gi", "98Gi")},
+		"kubeReserved":   {kubeletconfig.KubeletConfiguration{KubeReserved: kube}, list("3750m", "7680Mi", "99Gi")},
+		"evictionHard":   {kubeletconfig.KubeletConfiguration{EvictionHard: hard}, list("4", "6Gi", "90Gi")},
+		"evictionSoft":   {kubeletconfig.KubeletConfiguration{EvictionSoft: hard}, list("4", "8Gi", "100Gi")},
+		"all of them": {kubeletconfig.KubeletConfiguration{SystemReserved: system, KubeReserved: kube,
+			EvictionHard: hard}, list("3250m", "4608Mi", "87Gi")},
+	} {
+		got := (&Role{config: &c.config}).allocatable()(list("4", "8Gi", "100Gi"))
+		for what, want := range c.want {
+			if q := got[what]; q.Cmp(want) != 0 {
+				t.Errorf("%s: allocatable %s is %s, want %s", name, what, &q, &want)
+			}
+		}
 	}
 }

@@ -243,6 +243,8 @@ func TestMergeDefaultEvictionSettings(t *testing.T) {
 }
 
 // The hard thresholds lower what is allocatable, as quantities or as shares of the capacity.
+//
+// row: QOS-13
 func TestEvictionReserved(t *testing.T) {
 	capacity := v1.ResourceList{v1.ResourceMemory: resource.MustParse("8Gi"),
 		v1.ResourceEphemeralStorage: resource.MustParse("100Gi"), v1.ResourceCPU: resource.MustParse("4")}

@@ -82,8 +82,8 @@ func TestHardThresholdActsAtOnce(t *testing.T) {
 	}
 }
 
-// Whatever the signal, a hard threshold acts at the first look, beside a soft one whose grace is not
-// over.
+// Whatever the signal, a hard threshold acts at the first look, beside a soft one whose grace is
+// not over.
 //
 // row: EVC-09
 func TestEachHardThresholdActsAtOnce(t *testing.T) {
@@ -113,7 +113,8 @@ var allSignals = []eviction.Signal{eviction.MemoryAvailable, eviction.Allocatabl
 // row: EVC-08
 func TestEachSoftThresholdHasItsOwnGrace(t *testing.T) {
 	n := newNode(t, eviction.Settings{
-		Soft:            map[string]string{"memory.available": "10%", "nodefs.available": "10%", "pid.available": "10%"},
+		Soft: map[string]string{"memory.available": "10%", "nodefs.available": "10%",
+			"pid.available": "10%"},
 		SoftGracePeriod: map[string]string{"memory.available": "2m", "nodefs.available": "90s", "pid.available": "3m"}})
 	n.add(named("web"), working(gi))
 	low := map[eviction.Signal]int64{eviction.MemoryAvailable: gi, eviction.NodeFsAvailable: gi,

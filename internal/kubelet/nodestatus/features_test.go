@@ -1,6 +1,7 @@
 package nodestatus_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -8,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 )
@@ -84,6 +86,28 @@ func TestRuntimeHandlers(t *testing.T) {
 			t.Errorf("handlers %s", strings.Join(names, " "))
 		}
 	})
+}
+
+// Of each handler the runtime's own word is told: what it cannot do is false.
+//
+// row: UNS-17
+func TestWhatEachHandlerCanDo(t *testing.T) {
+	handler := func(name string, userns, rro bool) *runtimeapi.RuntimeHandler {
+		return &runtimeapi.RuntimeHandler{Name: name,
+			Features: &runtimeapi.RuntimeHandlerFeatures{UserNamespaces: userns, RecursiveReadOnlyMounts: rro}}
+	}
+	s := nodestatus.Apply(v1.NodeStatus{RuntimeHandlers: []v1.NodeRuntimeHandler{{Name: "gone"}}}, nodestatus.Facts{
+		Now: time.Unix(1000, 0), Runtime: &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{},
+			RuntimeHandlers: []*runtimeapi.RuntimeHandler{handler("runc", true, false), handler("", false, true),
+				handler("kata", false, false), {Name: "old"}}}})
+	var got []string
+	for _, h := range s.RuntimeHandlers {
+		got = append(got, fmt.Sprint(h.Name, " ", *h.Features.UserNamespaces, " ", *h.Features.RecursiveReadOnlyMounts))
+	}
+	want := []string{" false true", "kata false false", "old false false", "runc true false"}
+	if !slices.Equal(got, want) {
+		t.Errorf("handlers with user namespaces and recursive read-only mounts: got %q, want %q", got, want)
+	}
 }
 
 // Each of the three conditions is written of its own pressure.

@@ -12,10 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
@@ -130,15 +132,19 @@ func TestEnvFromTakesAnyKey(t *testing.T) {
 // row: DWN-02
 // row: DWN-04
 // row: DWN-07
+// row: DWN-01
 func TestAddressesInTheEnvironment(t *testing.T) {
 	c := v1.Container{Name: "c"}
 	for _, path := range []string{"status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs", "spec.nodeName",
-		"spec.serviceAccountName"} {
+		"spec.serviceAccountName", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels['a/b']",
+		"metadata.annotations['c']"} {
 		c.Env = append(c.Env, v1.EnvVar{Name: path,
 			ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: path}}})
 	}
 	p := testPod(c)
 	p.Spec.NodeName, p.Spec.ServiceAccountName = "n1", "builder"
+	p.Name, p.Namespace, p.UID = "web-0", "shop", "0a1b"
+	p.Labels, p.Annotations = map[string]string{"a/b": "l", "c": "no"}, map[string]string{"c": "x\ny", "a/b": "no"}
 	register := c
 	register.Name = "register"
 	p.Spec.InitContainers = []v1.Container{register}
@@ -152,7 +158,9 @@ func TestAddressesInTheEnvironment(t *testing.T) {
 			pod, pods = "192.0.2.1", "192.0.2.1,2001:db8::1"
 		}
 		want := map[string]string{"status.hostIP": "192.0.2.1", "status.hostIPs": "192.0.2.1,2001:db8::1",
-			"status.podIP": pod, "status.podIPs": pods, "spec.nodeName": "n1", "spec.serviceAccountName": "builder"}
+			"status.podIP": pod, "status.podIPs": pods, "spec.nodeName": "n1", "spec.serviceAccountName": "builder",
+			"metadata.name": "web-0", "metadata.namespace": "shop", "metadata.uid": "0a1b",
+			"metadata.labels['a/b']": "l", "metadata.annotations['c']": "x\ny"}
 		for _, container := range []string{"register", "c"} {
 			m, _ := podplan.MemberOf(p, container)
 			env, err := call.env(t.Context(), m)
@@ -163,6 +171,43 @@ func TestAddressesInTheEnvironment(t *testing.T) {
 				t.Errorf("%s with a network %s: the two differ (-want +got):\n%s", container, name, diff)
 			}
 		}
+	}
+}
+
+// A container sees its own sizes, or those of another that it names; a limit that it does not have
+// is what the node can give.
+//
+// row: DWN-05
+// row: DWN-06
+func TestSizesInTheEnvironment(t *testing.T) {
+	list := func(cpu, memory string) v1.ResourceList {
+		return v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory)}
+	}
+	var env []v1.EnvVar
+	want := map[string]string{}
+	for _, x := range []struct{ container, resource, divisor, want string }{
+		{"", "limits.cpu", "1m", "7000"}, {"", "limits.memory", "1Mi", "9216"}, {"", "requests.cpu", "1m", "250"},
+		{"", "requests.memory", "0", "67108864"}, {"limited", "limits.cpu", "1m", "1500"},
+		{"limited", "limits.memory", "1Mi", "512"}, {"limited", "limits.cpu", "0", "2"},
+	} {
+		name := x.container + " " + x.resource + " " + x.divisor
+		want[name] = x.want
+		env = append(env, v1.EnvVar{Name: name, ValueFrom: &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{
+			ContainerName: x.container, Resource: x.resource, Divisor: resource.MustParse(x.divisor)}}})
+	}
+	p := testPod(v1.Container{Name: "limited", Resources: v1.ResourceRequirements{Limits: list("1500m", "512Mi")}})
+	p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "c", Env: env,
+		Resources: v1.ResourceRequirements{Requests: list("250m", "64Mi")}})
+	call := testOperation(t, &fakePorts{}, p)
+	call.executor.d.Node.Capacity = func() v1.ResourceList { return list("8", "10Gi") }
+	call.executor.d.Node.Allocatable = func() v1.ResourceList { return list("7", "9Gi") }
+	m, _ := podplan.MemberOf(p, "c")
+	got, err := call.env(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got.values); diff != "" {
+		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
 }
 
@@ -480,6 +525,68 @@ func TestSecurity(t *testing.T) {
 	if _, err := call.securityContext(t.Context(), m, "img"); err == nil ||
 		err.Error() != `container's runAsUser breaks non-root policy (pod: "p_ns(u)", container: c)` {
 		t.Errorf(`got %v, want error "container's runAsUser breaks non-root policy (pod: \"p_…"`, err)
+	}
+}
+
+// imageOf answers for every image that it has this user.
+type imageOf struct {
+	internalapi.ImageManagerService
+	uid  *runtimeapi.Int64Value
+	name string
+}
+
+func (i imageOf) ImageStatus(context.Context, *runtimeapi.ImageSpec, bool) (*runtimeapi.ImageStatusResponse, error) {
+	return &runtimeapi.ImageStatusResponse{Image: &runtimeapi.Image{Id: "img", Uid: i.uid, Username: i.name}}, nil
+}
+
+// Where nothing names a user, that of the image decides whether runAsNonRoot is kept; a container's
+// own word comes before the Pod's.
+//
+// row: SEC-02
+func TestRunAsNonRootAndTheImagesUser(t *testing.T) {
+	yes, no, seven, zero := true, false, int64(7), int64(0)
+	const asRoot = `container has runAsNonRoot and image will run as root (pod: "p_ns(u)", container: c)`
+	for name, x := range map[string]struct {
+		image    imageOf
+		pod      v1.PodSecurityContext
+		own      v1.SecurityContext
+		refused  string
+		user     int64 // -1: the runtime takes the image's
+		username string
+	}{
+		"root by number": {image: imageOf{uid: &runtimeapi.Int64Value{}}, own: v1.SecurityContext{RunAsNonRoot: &yes},
+			refused: asRoot},
+		"root by default": {own: v1.SecurityContext{RunAsNonRoot: &yes}, refused: asRoot},
+		"the Pod's word":  {pod: v1.PodSecurityContext{RunAsNonRoot: &yes}, refused: asRoot},
+		"the container's before the Pod's": {pod: v1.PodSecurityContext{RunAsNonRoot: &yes},
+			own: v1.SecurityContext{RunAsNonRoot: &no}, user: -1},
+		"a user by name": {image: imageOf{name: "web"}, own: v1.SecurityContext{RunAsNonRoot: &yes},
+			refused: `container has runAsNonRoot and image has non-numeric user (web), cannot verify user is ` +
+				`non-root (pod: "p_ns(u)", container: c)`},
+		"another user": {image: imageOf{uid: &runtimeapi.Int64Value{Value: 5}},
+			own: v1.SecurityContext{RunAsNonRoot: &yes}, user: -1},
+		"a user of the Pod": {pod: v1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &seven}, user: 7},
+		"root of the Pod": {pod: v1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &zero},
+			refused: `container's runAsUser breaks non-root policy (pod: "p_ns(u)", container: c)`},
+		"a group takes the image's user": {image: imageOf{uid: &runtimeapi.Int64Value{Value: 5}},
+			own: v1.SecurityContext{RunAsGroup: &seven}, user: 5},
+		"a group takes the image's user's name": {image: imageOf{name: "web"},
+			pod: v1.PodSecurityContext{RunAsGroup: &seven}, user: -1, username: "web"},
+		"nothing asked": {user: -1},
+	} {
+		call := testOperation(t, &fakePorts{}, testPod(v1.Container{Name: "c", SecurityContext: &x.own}))
+		call.executor.d.Images, call.pod.Spec.SecurityContext = x.image, &x.pod
+		m, _ := podplan.MemberOf(call.pod, "c")
+		s, err := call.securityContext(t.Context(), m, "img")
+		switch {
+		case x.refused != "":
+			if err == nil || err.Error() != x.refused {
+				t.Errorf("%s: got %+v, %v, want error %s", name, s, err, x.refused)
+			}
+		case err != nil || (s.RunAsUser == nil) != (x.user < 0) || s.RunAsUser.GetValue() != max(x.user, 0) ||
+			s.RunAsUsername != x.username:
+			t.Errorf("%s: got %+v, %v, want user %d (%s)", name, s, err, x.user, x.username)
+		}
 	}
 }
 

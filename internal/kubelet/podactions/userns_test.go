@@ -89,6 +89,8 @@ func TestUserNamespaceIsRefusedWhereTheRuntimeHasNone(t *testing.T) {
 			"spec.hostNetwork: Forbidden: when `hostUsers` is false: set one of the two"},
 		{"host PIDs", func(c *operation) { c.pod.Spec.HostPID = true },
 			"spec.hostPID: Forbidden: when `hostUsers` is false: set one of the two"},
+		{"host IPC", func(c *operation) { c.pod.Spec.HostIPC = true },
+			"spec.hostIPC: Forbidden: when `hostUsers` is false: set one of the two"},
 	} {
 		call := testOperation(t, &fakePorts{}, testPod(v1.Container{Name: "c"}))
 		call.executor.d.Runtime, call.executor.d.UserNamespaces = fakeRuntime{userns: true},

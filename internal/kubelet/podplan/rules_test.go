@@ -71,7 +71,8 @@ func TestRestartPolicyDecides(t *testing.T) {
 				continue
 			}
 			for _, code := range []int32{2, 125, 126, 127, 128, 137, 139, 143, 255, -1} { // one failure is as another
-				if got := podplan.ShouldRestart(&v1.Pod{Spec: v1.PodSpec{RestartPolicy: p}}, m, code); got != (want[1] == 'y') {
+				got := podplan.ShouldRestart(&v1.Pod{Spec: v1.PodSpec{RestartPolicy: p}}, m, code)
+				if got != (want[1] == 'y') {
 					t.Errorf("%s in a Pod with %s: %v after %d, want the same as after 1", x.what, p, got, code)
 				}
 			}
@@ -134,6 +135,7 @@ func TestFinalPhase(t *testing.T) {
 		{never, "i=0 s=run a=0", ""}, // b has not been made yet
 		{never, "i=0 s=run a=0 b=0", v1.PodSucceeded},
 		{never, "i=0 s=run a=0 b=3", v1.PodFailed},
+		{never, "i=0 s=run a=137 b=0", v1.PodFailed},
 		{onFailure, "i=0 s=run a=0 b=0", v1.PodSucceeded},
 		{onFailure, "i=0 s=run a=0 b=3", ""},
 		{always, "i=0 s=run a=0 b=0", ""},

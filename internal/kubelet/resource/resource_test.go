@@ -56,6 +56,32 @@ func TestQOSClass(t *testing.T) {
 		"one guaranteed, one empty": {podOf(guaranteed.Spec.Containers[0], container("d", nil, nil)),
 			v1.PodQOSBurstable},
 		"zero requests count as none": {podOf(container("c", list("cpu", "0"), nil)), v1.PodQOSBestEffort},
+		"memory equal, cpu missing": {podOf(container("c", list("memory", "1Gi"), list("memory", "1Gi"))),
+			v1.PodQOSBurstable},
+		"limit of memory above its request": {
+			podOf(container("c", list("cpu", "1", "memory", "1Gi"), list("cpu", "1", "memory", "2Gi"))),
+			v1.PodQOSBurstable},
+		"cpu only":        {podOf(container("c", list("cpu", "1m"), nil)), v1.PodQOSBurstable},
+		"limit only, cpu": {podOf(container("c", nil, list("cpu", "1m"))), v1.PodQOSBurstable},
+		"two guaranteed": {podOf(guaranteed.Spec.Containers[0],
+			container("d", list("cpu", "1", "memory", "1Gi"), list("cpu", "1", "memory", "1Gi"))), v1.PodQOSGuaranteed},
+		"the second above its requests": {podOf(guaranteed.Spec.Containers[0],
+			container("d", list("cpu", "1", "memory", "1Gi"), list("cpu", "1", "memory", "2Gi"))), v1.PodQOSBurstable},
+		"the second alone asks": {podOf(container("c", nil, nil), container("d", list("memory", "1Mi"), nil)),
+			v1.PodQOSBurstable},
+		"guaranteed, its init container empty": {withInit(guaranteed, container("i", nil, nil)), v1.PodQOSBurstable},
+		"guaranteed, its init container too": {withInit(guaranteed, guaranteed.Spec.Containers[0]),
+			v1.PodQOSGuaranteed},
+		"only the init container asks": {withInit(bestEffort, container("i", list("cpu", "1"), nil)),
+			v1.PodQOSBurstable},
+		"guaranteed, and a device": {podOf(container("c",
+			list("cpu", "1", "memory", "1Gi", "example.com/gpu", "1", "ephemeral-storage", "1Gi"),
+			list("cpu", "1", "memory", "1Gi", "example.com/gpu", "1", "ephemeral-storage", "2Gi"))),
+			v1.PodQOSGuaranteed},
+		"only local storage and huge pages": {
+			podOf(container("c", list("ephemeral-storage", "1Gi", "hugepages-2Mi", "4Mi"),
+				list("hugepages-2Mi", "4Mi"))),
+			v1.PodQOSBestEffort},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := r.QOS(tc.pod); got != tc.want {
@@ -63,6 +89,12 @@ func TestQOSClass(t *testing.T) {
 			}
 		})
 	}
+}
+
+func withInit(p *v1.Pod, c v1.Container) *v1.Pod {
+	p = p.DeepCopy()
+	p.Spec.InitContainers = []v1.Container{c}
+	return p
 }
 
 // row: QOS-07
@@ -128,7 +160,8 @@ func TestPodValues(t *testing.T) {
 	initBig := podOf(container("c", list("cpu", "100m"), list("cpu", "100m", "memory", "10Mi")))
 	initBig.Spec.InitContainers = []v1.Container{container("i", list("cpu", "1"), list("cpu", "1", "memory", "50Mi"))}
 	limited := container("c", list("cpu", "100m"), list("cpu", "100m", "memory", "10Mi"))
-	withSidecar, openSidecar, openInit, limitedOverhead := podOf(limited), podOf(limited), podOf(limited), podOf(limited)
+	withSidecar, openSidecar := podOf(limited), podOf(limited)
+	openInit, limitedOverhead := podOf(limited), podOf(limited)
 	withSidecar.Spec.InitContainers = []v1.Container{container("s", list("cpu", "500m"),
 		list("cpu", "500m", "memory", "20Mi"))}
 	openSidecar.Spec.InitContainers, openInit.Spec.InitContainers = []v1.Container{container("s", nil, nil)},
@@ -168,8 +201,8 @@ func TestPodValues(t *testing.T) {
 			openInit, o, r.Values{Shares: ptr(uint64(102))},
 		},
 		"overhead counts for limits": {
-			limitedOverhead, o, r.Values{Shares: ptr(uint64(153)), Quota: ptr(int64(15000)), Period: ptr(uint64(100000)),
-				Memory: ptr(int64(30 << 20))},
+			limitedOverhead, o, r.Values{Shares: ptr(uint64(153)), Quota: ptr(int64(15000)),
+				Period: ptr(uint64(100000)), Memory: ptr(int64(30 << 20))},
 		},
 		"tiny limit gets the least quota": {
 			podOf(container("c", list("cpu", "1m"), list("cpu", "1m"))), o,
@@ -294,6 +327,7 @@ func TestNoSwapOnVersion1(t *testing.T) {
 	}
 }
 
+// row: QOS-04
 func TestContainerValues(t *testing.T) {
 	p := podOf(
 		container("limited", list("cpu", "250m", "memory", "64Mi"), list("cpu", "500m", "memory", "128Mi")),
@@ -307,6 +341,10 @@ func TestContainerValues(t *testing.T) {
 		{2, 0, 100000, 0, 999},
 	} {
 		got := r.ForContainer(p, &p.Spec.Containers[i], node, r.Options{CFSQuota: true})
+		if got.MemorySwapLimitInBytes != 0 {
+			t.Errorf("%s: memory and swap together are bounded by %d", p.Spec.Containers[i].Name,
+				got.MemorySwapLimitInBytes)
+		}
 		if got.CpuShares != want.shares || got.CpuQuota != want.quota || got.CpuPeriod != want.period ||
 			got.MemoryLimitInBytes != want.memory || got.OomScoreAdj != want.oom {
 			t.Errorf("%s: %v, want %+v", p.Spec.Containers[i].Name, got, want)

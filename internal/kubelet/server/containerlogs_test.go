@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/test/expect"
 )
@@ -60,6 +62,60 @@ func TestContainerLogs(t *testing.T) {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
+}
+
+// The log of the container before, as kubectl logs --previous asks for it: that of the newest but
+// one in the runtime, until the status names another.
+//
+// row: KAP-05
+func TestLogOfTheContainerBefore(t *testing.T) {
+	w := newTestServer(t)
+	pod := w.run("web", map[string]string{"app": "echo first; exit 1"})
+	boxes, err := w.cri.Runtime().ListPodSandbox(t.Context(), nil)
+	if err != nil || len(boxes) != 1 {
+		t.Fatalf("got sandboxes %v, %v, want one", boxes, err)
+	}
+	labels := map[string]string{"io.kubernetes.container.name": "app"}
+	for k, v := range boxes[0].Labels {
+		labels[k] = v
+	}
+	for i, script := range []string{"echo second; exit 1", "echo third; exit 1"} {
+		attempt := uint32(i + 1)
+		id, err := w.cri.Runtime().CreateContainer(t.Context(), boxes[0].Id, &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "app", Attempt: attempt},
+			Image:    &runtimeapi.ImageSpec{Image: "img:1"}, LogPath: fmt.Sprintf("app-%d.log", attempt),
+			Command: []string{"sh", "-c", script}, Labels: labels,
+		}, &runtimeapi.PodSandboxConfig{Metadata: boxes[0].Metadata, Labels: boxes[0].Labels,
+			LogDirectory: filepath.Join(w.logDir, "web")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.cri.Runtime().StartContainer(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect.Eventually(w, "all have ended", func() bool { return strings.Count(w.fake.Dump(), "exited") == 3 })
+	is := func(query, want string) {
+		t.Helper()
+		if code, body := w.get("/containerLogs/default/web/app" + query); code != 200 || body != want {
+			t.Errorf("%q: got %d %s, want 200 %s", query, code, body, want)
+		}
+	}
+	is("", "third")
+	is("?previous=true", "second")
+	list, err := w.cri.Runtime().ListContainers(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range list {
+		if c.Metadata.Attempt == 0 {
+			pod.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "app", LastTerminationState: v1.ContainerState{
+				Terminated: &v1.ContainerStateTerminated{ContainerID: "containerd://" + c.Id}}}}
+		}
+	}
+	is("?previous=true", "first")
+	is("?previous=true&timestamps=false&tailLines=1", "first")
+	is("?previous=false", "third")
 }
 
 // row: KAP-05

@@ -41,6 +41,20 @@ func TestWhoIsLetIn(t *testing.T) {
 		if code, body := w.request(c.config, http.MethodGet, "/pods"); code != c.want {
 			t.Errorf("%s: %d %s, want %d", c.name, code, body, c.want)
 		}
+		if c.want == 200 {
+			continue
+		}
+		// Nothing is served to them, whatever they ask for.
+		for _, path := range []string{"GET /healthz", "GET /metrics", "GET /metrics/resource", "GET /metrics/cadvisor",
+			"GET /stats/summary", "GET /runningpods/", "GET /configz", "GET /containerLogs/default/web/app",
+			"GET /logs/", "GET /debug/pprof/", "GET /nothing", "GET /exec/default/web/app",
+			"POST /exec/default/web/app", "POST /attach/default/web/app", "POST /portForward/default/web",
+			"POST /run/default/web/app", "POST /checkpoint/default/web/app"} {
+			method, path, _ := strings.Cut(path, " ")
+			if code, body := w.request(c.config, method, path); code != c.want {
+				t.Errorf("%s: %s %s: %d %s, want %d", c.name, method, path, code, body, c.want)
+			}
+		}
 	}
 }
 
@@ -60,6 +74,24 @@ func TestWhatIsAllowed(t *testing.T) {
 		if path == "/pods" &&
 			body != "Forbidden (user=sa:logs-only, verb=get, resource=nodes, subresource(s)=[pods proxy])" {
 			t.Errorf("%s: got %s, want it forbidden for nodes/pods and nodes/proxy", path, body)
+		}
+	}
+	// What each path needs, any one of it, and with which verb.
+	for path, want := range map[string]string{
+		"GET /healthz": "get [healthz proxy]", "GET /runningpods/": "get [pods proxy]",
+		"GET /configz":       "get [configz proxy]",
+		"GET /stats/summary": "get [stats]", "POST /stats/summary": "create [stats]", "POST /metrics": "create [proxy]",
+		"GET /containerLogs/default/web/app": "get [proxy]", "POST /run/default/web/app": "create [proxy]",
+		"GET /exec/default/web/app": "get [proxy]", "POST /exec/default/web/app": "create [proxy]",
+		"POST /attach/default/web/app": "create [proxy]", "POST /portForward/default/web": "create [proxy]",
+		"POST /checkpoint/default/web/app": "create [checkpoint]", "PUT /nothing": "update [proxy]",
+		"PATCH /nothing": "patch [proxy]", "DELETE /nothing": "delete [proxy]",
+	} {
+		method, path, _ := strings.Cut(path, " ")
+		verb, subs, _ := strings.Cut(want, " ")
+		text := "Forbidden (user=sa:logs-only, verb=" + verb + ", resource=nodes, subresource(s)=" + subs + ")"
+		if code, body := w.request(token, method, path); code != 403 || body != text {
+			t.Errorf("%s %s: %d %s, want 403 %s", method, path, code, body, text)
 		}
 	}
 	asked := w.reviews.Load()

@@ -53,6 +53,17 @@ func TestSubordinateIDs(t *testing.T) {
 			"mismatched subuids and subgids for user \"kubelet\""},
 		// row: UNS-15
 		{"two lines", "0: kubelet 65536 7208960\n1: kubelet 10000000 65536\n", "", "it must contain only one line"},
+		// row: UNS-15
+		{"two lines of groups", example, example + "1: kubelet 10000000 65536\n", "mismatched subuids and subgids"},
+		// row: UNS-13
+		{"one Pod too few", "0: kubelet 65536 7143424\n", "",
+			"not enough to support 110 pods: 7208960 ids are needed, 7143424 are assigned"},
+		// row: UNS-14
+		{"fewer groups", example, "0: kubelet 65536 7274496\n", "mismatched subuids and subgids for user \"kubelet\""},
+		// row: UNS-11
+		{"last id below the raster", "0: kubelet 65535 7208960\n", "", "65535 is not a multiple of 65536"},
+		// row: UNS-12
+		{"count one off", "0: kubelet 65536 7208961\n", "", "length 7208961 is not a multiple of 65536"},
 		{"nothing", "", "", "invalid line"},
 		{"words", "0: kubelet many ids\n", "", "invalid line"},
 		{"beyond 32 bits", "0: kubelet 4294901760 7208960\n", "", "do not fit into 32 bits"},
@@ -67,6 +78,32 @@ func TestSubordinateIDs(t *testing.T) {
 				Pool{First: 65536, Length: 7208960, PerPod: 65536})
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: got %v, want an error with %v", c.name, err, c.want)
+		}
+	}
+}
+
+// Fewer Pods need fewer ids; a range may begin anywhere on the raster and be longer than it has to.
+//
+// row: UNS-11
+// row: UNS-12
+// row: UNS-13
+func TestSubordinateIDsOfFewPods(t *testing.T) {
+	for line, want := range map[string]Pool{
+		"0: kubelet 131072 655360\n":      {First: 131072, Length: 655360, PerPod: 65536},
+		"0: kubelet 65536 720896\n":       {First: 65536, Length: 720896, PerPod: 65536},
+		"0: kubelet 2147483648 6553600\n": {First: 2147483648, Length: 6553600, PerPod: 65536},
+		"0: kubelet 131072 589824\n":      {},
+	} {
+		p, err := Subordinate(Config{MaxPods: 10}, line, line)
+		if want == (Pool{}) {
+			if err == nil || !strings.Contains(err.Error(), "655360 ids are needed, 589824 are assigned") {
+				t.Errorf("%q: got %+v, %v, want too few for ten Pods", line, p, err)
+			}
+			continue
+		}
+		if err != nil || p.First != want.First || p.PerPod != want.PerPod || p.Length < 655360 ||
+			p.Length > want.Length {
+			t.Errorf("%q: got %+v, %v, want %+v", line, p, err, want)
 		}
 	}
 }

@@ -59,7 +59,8 @@ func TestRequestsAreTheEffectiveOnes(t *testing.T) {
 		"app containers": {v1.PodSpec{Containers: apps}, 2000, 2 << 30},
 		"an init container that asks for more": {v1.PodSpec{Containers: apps,
 			InitContainers: []v1.Container{asks("3", "1Gi", nil)}}, 3000, 2 << 30},
-		"a sidecar":   {v1.PodSpec{Containers: apps, InitContainers: []v1.Container{asks("1", "1Gi", always)}}, 3000, 3 << 30},
+		"a sidecar": {v1.PodSpec{Containers: apps,
+			InitContainers: []v1.Container{asks("1", "1Gi", always)}}, 3000, 3 << 30},
 		"an overhead": {v1.PodSpec{Containers: apps, Overhead: apps[0].Resources.Requests}, 3000, 3 << 30},
 	} {
 		p := &v1.Pod{Spec: x.spec}

@@ -99,6 +99,7 @@ func (s *slowVolumes) Do(_ context.Context, j podactions.Job, a podplan.Action) 
 // A sandbox that is made beside the volumes waits for the Pod's cgroup, and for no more.
 //
 // row: PWK-11
+// row: QOS-08
 func TestTheCgroupComesBeforeTheSandbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		actions := &slowVolumes{}
