@@ -184,7 +184,8 @@ func TestSessionsOfTwoInstancesOnOneHost(t *testing.T) {
 		TLSClientConfig: &tls.Config{RootCAs: certificates}}}
 	ask := func(method, name, body string) (code int, text string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, addresses[name]+"/api/session", strings.NewReader(body))
+		r, err := http.NewRequestWithContext(t.Context(), method, addresses[name]+"/api/session",
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,20 +202,20 @@ func TestSessionsOfTwoInstancesOnOneHost(t *testing.T) {
 	}
 	for _, name := range []string{"first", "second"} {
 		if code, text := ask("POST", name, fmt.Sprintf(`{"token": %q}`, pages[name].Token(who))); code != 204 {
-			t.Fatalf("%s: %d %s", name, code, text)
+			t.Fatalf("%s: got %d %s, want a session", name, code, text)
 		}
 	}
 	for _, name := range []string{"first", "second"} {
 		if code, text := ask("GET", name, ""); code != 200 || !strings.Contains(text, fmt.Sprintf("%q", name)) {
-			t.Errorf("with two sessions the %s says %d %s", name, code, text)
+			t.Errorf("with two sessions: got %d %s from the %s, want its own", code, text, name)
 		}
 	}
 	if code, text := ask("DELETE", "first", ""); code != 204 {
-		t.Errorf("ending the first: %d %s", code, text)
+		t.Errorf("ending the first: got %d %s, want 204", code, text)
 	}
 	for name, want := range map[string]int{"first": 401, "second": 200} {
 		if code, text := ask("GET", name, ""); code != want {
-			t.Errorf("after the end of the first, the %s says %d %s, want %d", name, code, text, want)
+			t.Errorf("after the end of the first: got %d %s from the %s, want %d", code, text, name, want)
 		}
 	}
 }

@@ -344,7 +344,8 @@ func fiveThousand(t *testing.T) *testcluster.Cluster {
 				p := pod(fmt.Sprint("p", i), "web", "100m")
 				p.Spec.NodeName = fmt.Sprint("n", i%100)
 				p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
-				if _, err := c.Client.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+				_, err := c.Client.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{})
+				if err != nil {
 					t.Error(err)
 					return
 				}

@@ -62,7 +62,7 @@ type lab struct {
 	first   []string // names of the Pods before the change
 	// kill and start end and begin the kubelet of a node
 	kill, start func(node string)
-	// patience is how many looks in a row must see the same other state before the forecast is wrong
+	// patience is how many looks in a row see the same other state when a forecast is wrong
 	patience int
 	spread   spread // of the last forecast
 }

@@ -102,8 +102,8 @@ func startSecond(t *testing.T, c *up.Cluster) *secondNode {
 	}
 	s := &secondNode{roles: &up.Roles{TB: t, Bin: c.Bin, Log: filepath.Join(dir, "gantry.log")}, dir: dir}
 	s.args = []string{"kubelet", "--kubeconfig", c.Kubeconfig, "--data-dir", dir, "--hostname-override", "node-2",
-		"--node-ip", "127.0.0.1", "--kubelet-port", fmt.Sprint(up.FreePort(t)), "--bridge", network.Bridge, "--pod-cidr",
-		network.PodCIDR, "--client-ca-file", filepath.Join(c.Dir, "pki/ca.crt")}
+		"--node-ip", "127.0.0.1", "--kubelet-port", fmt.Sprint(up.FreePort(t)), "--bridge", network.Bridge,
+		"--pod-cidr", network.PodCIDR, "--client-ca-file", filepath.Join(c.Dir, "pki/ca.crt")}
 	t.Cleanup(func() {
 		defer network.Release()
 		s.roles.End()

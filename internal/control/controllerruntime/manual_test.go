@@ -28,8 +28,8 @@ func TestManualKeysComeInOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		now := time.Unix(1000, 0)
-		keys := &manualKeys{now: func() time.Time { return now }, waiting: map[string]bool{}, due: map[string]time.Time{},
-			limits: workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)}
+		keys := &manualKeys{now: func() time.Time { return now }, waiting: map[string]bool{}}
+		keys.due = map[string]time.Time{}
 		plain, ready := plainDue{}, []string(nil)
 		release := func() {
 			for first, at := plain.earliest(); first != "" && !at.After(now); first, at = plain.earliest() {

@@ -115,14 +115,9 @@ func (c *Cluster) Now() time.Time { return c.clock }
 // Client returns a client that may do everything in the copy.
 func (c *Cluster) Client() kubernetes.Interface { return c.api.Client() }
 
-// Objects returns copies of all objects, sorted by resource and name.
-func (c *Cluster) Objects() []runtime.Object {
-	all := c.store.All()
-	for i, o := range all {
-		all[i] = o.DeepCopyObject()
-	}
-	return all
-}
+// Objects returns all objects, sorted by resource and name. They are the Cluster's own: as long as
+// it goes on nobody must change them.
+func (c *Cluster) Objects() []runtime.Object { return c.store.All() }
 
 // Notes say what of the copy is otherwise than in its cluster.
 func (c *Cluster) Notes() []string {

@@ -108,19 +108,13 @@ func (in Input) withSeed(seed uint64) Input {
 	return in
 }
 
-// copies returns copies of the objects.
-func (in Input) copies() []runtime.Object {
+// simulateOnce is the run of the first seed. Seed 0 is that in which everything takes its median.
+func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*forecast.Forecast, error) {
+	seed := in.FirstSeed
 	objects := make([]runtime.Object, len(in.Objects))
 	for i, o := range in.Objects {
 		objects[i] = o.DeepCopyObject()
 	}
-	return objects
-}
-
-// simulateOnce is the run of the first seed. Seed 0 is that in which everything takes its median.
-func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*forecast.Forecast, error) {
-	seed := in.FirstSeed
-	objects := in.copies()
 	model := in.Model
 	model.Seed = seed
 	_, silent := change.(heartbeater)
@@ -151,9 +145,9 @@ func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*for
 }
 
 // AtRest returns the objects of a copy that has come to rest: what workloads make is there, and
-// what finds room is bound. Nothing is left to chance. The input is only read.
+// what finds room is bound. Nothing is left to chance. The input's objects are taken over.
 func AtRest(ctx context.Context, in Input) ([]runtime.Object, error) {
-	c, err := fork.New(ctx, fork.Options{Objects: in.copies(), Start: in.Start, Model: in.Model, Seed: 1})
+	c, err := fork.New(ctx, fork.Options{Objects: in.Objects, Start: in.Start, Model: in.Model, Seed: 1})
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,8 @@ func FromFiles(ctx context.Context, names []string, stdin io.Reader) (c Copied, 
 // Given reads manifests that a person gives to be applied or counted, as FromFiles does, and
 // refuses fields that there are not, fields that stand twice, and objects without metadata.name.
 func Given(names []string, stdin io.Reader) (Copied, error) {
-	c, _, err := (&fileReader{unknown: map[string]bool{}, ended: func() error { return nil }, strict: true}).all(names, stdin)
+	r := &fileReader{unknown: map[string]bool{}, ended: func() error { return nil }, strict: true}
+	c, _, err := r.all(names, stdin)
 	return c, err
 }
 
