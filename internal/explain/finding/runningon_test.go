@@ -18,7 +18,7 @@ func TestWhatGoesOnForEverIsNamed(t *testing.T) {
 		}
 		return "{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: shop, uid: j}, spec: " +
 			"{podFailurePolicy: " +
-			"{rules: [{action: " + action + ", onExitCodes: " + more + "}]}}}" + pod("x") + pod("y")
+			"{rules: [{action: " + action + ", onExitCodes: " + more + "}]}}}" + pod("p1") + pod("p2")
 	}
 	held := func(finalizers, template string) string {
 		return shopDeployment + "{template: {metadata: {" + template + "}, spec: {containers: [{name: a}]}}}}\n---\n" +
