@@ -2,7 +2,7 @@ package breaker
 
 import "slices"
 
-// inventedKinds are what operators report in issues and ask on boards, in the words of the API's
+// inventedKinds are what operators report in issues and ask about, in the words of the API's
 // documentation: placement, workloads and admission here, the rest in inventeda2.go.
 var inventedKinds = slices.Concat(inventedPlaceKinds, inventedWorkKinds, inventedRefusedKinds, inventedStoreKinds,
 	inventedNetKinds, inventedNodeKinds, inventedWellKinds, inventedNearKinds)
