@@ -129,7 +129,10 @@ func validName(image string) (name, how string) {
 			return schemeOfURL.ReplaceAllString(s, "")
 		}},
 		{"write the name in lower case", strings.ToLower},
-		{"write the name without what is open at its end", func(s string) string { return strings.TrimRight(s, ":/@ ") }},
+		{"write the name without what is open at its end", func(s string) string {
+			return strings.TrimRight(s,
+				":/@ ")
+		}},
 	} {
 		was := image
 		if image = try.edit(image); image == was {

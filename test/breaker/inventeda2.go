@@ -2,13 +2,16 @@ package breaker
 
 var inventedStoreKinds = []kind{
 	{"invented: two claims, and one volume", classOf("$NS", "kubernetes.io/no-provisioner") + volumeOf("$NS-$B",
-		"storageClassName: $NS, ", "9Gi", "ReadWriteOnce") + claimOf("$A", "storageClassName: $NS, volumeName: $NS-$B, ") +
+		"storageClassName: $NS, ", "9Gi", "ReadWriteOnce") + claimOf("$A", "storageClassName: $NS, volumeName: "+
+		"$NS-$B, ") +
 		claimOf("$C", "storageClassName: $NS, volumeName: $NS-$B, "), "pvc/$C",
 		[]truth{{kinds: "PersistentVolumeClaim", field: "storageClassName|volumeName|status.phase|requests",
 			numbers: []string{"$NS-$B", "$A"}}}, ""},
 	{"invented: claim in powers of two, volume in powers of ten", classOf("$NS", "kubernetes.io/no-provisioner") +
-		volumeOf("$NS-$A", "storageClassName: $NS, ", "$NG", "ReadWriteOnce") + object("v1", "PersistentVolumeClaim", "$C",
-		`spec: {storageClassName: $NS, accessModes: [ReadWriteOnce], resources: {requests: {storage: $NGi}}}`), "pvc/$C",
+		volumeOf("$NS-$A", "storageClassName: $NS, ", "$NG", "ReadWriteOnce") + object("v1",
+		"PersistentVolumeClaim", "$C",
+		`spec: {storageClassName: $NS, accessModes: [ReadWriteOnce], resources: {requests: {storage: $NGi}}}`),
+		"pvc/$C",
 		[]truth{{kinds: "PersistentVolumeClaim PersistentVolume", field: "requests.storage|capacity", value: "$NGi|$NG",
 			want: "$NG", numbers: []string{"$NG"}}}, ""},
 	{"invented: volume's name as a claim's", volumeOf("$NS-$A", "storageClassName: $NS, ", "9Gi", "ReadWriteOnce") +
@@ -16,10 +19,13 @@ var inventedStoreKinds = []kind{
 		[]truth{{kinds: podOrOwner, field: "persistentVolumeClaim.claimName", value: "$NS-$A",
 			numbers: []string{"PersistentVolume|pv/$NS-$A|persistentvolume/$NS-$A"}}}, ""},
 	{"invented: claim that is being deleted", classOf("$NS", "kubernetes.io/no-provisioner") + volumeOf("$NS-$B",
-		"storageClassName: $NS, ", "9Gi", "ReadWriteOnce") + `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {` +
+		"storageClassName: $NS, ", "9Gi", "ReadWriteOnce") + `{apiVersion: v1, kind: PersistentVolumeClaim, ` +
+		`metadata: {` +
 		`name: $A, finalizers: [example.com/$P]}, spec: {storageClassName: $NS, volumeName: $NS-$B, accessModes: [` +
-		`ReadWriteOnce], resources: {requests: {storage: 5Gi}}}}` + "\n---\n" + single("$C", `{schedulingGates: [{name: `+
-		`example.com/x}], containers: [`+app+`], volumes: [{name: v, persistentVolumeClaim: {claimName: $A}}]}`), "pod/$C",
+		`ReadWriteOnce], resources: {requests: {storage: 5Gi}}}}` + "\n---\n" + single("$C",
+		`{schedulingGates: [{name: `+
+			`example.com/x}], containers: [`+app+`], volumes: [{name: v, persistentVolumeClaim: {claimName: $A}}]}`),
+		"pod/$C",
 		[]truth{{kinds: "PersistentVolumeClaim Pod", field: "finalizers|deletionTimestamp|claimName",
 			value: "example.com/$P|$A", numbers: []string{"$A"}}},
 		"persistentvolumeclaim/$A delete\n" + `pod/$C {"spec":{"schedulingGates":null}}`},
@@ -28,12 +34,14 @@ var inventedStoreKinds = []kind{
 		[]truth{{kinds: "Pod PersistentVolume", field: "tolerations|nodeAffinity|claimName",
 			numbers: []string{"node-2", "team|team=$TEAM"}, want: "team"}}, ""},
 	{"invented: more files than the limit of the node's disk", single("$C", `{containers: [{name: app, image: app, `+
-		`resources: {limits: {ephemeral-storage: $N0Mi}}, volumeMounts: [{name: v, mountPath: /x}]}], volumes: [{name: v, `+
+		`resources: {limits: {ephemeral-storage: $N0Mi}}, volumeMounts: [{name: v, mountPath: /x}]}], volumes: `+
+		`[{name: v, `+
 		`emptyDir: {sizeLimit: 1Gi}}]}`), "pod/$C",
 		[]truth{{kinds: "Pod", field: "sizeLimit|limits.ephemeral-storage", value: "1Gi|$N0Mi",
 			numbers: []string{"$N0Mi", "1Gi"}}}, ""},
 	{"invented: claim deleted while its Pods run", classOf("$NS", "kubernetes.io/no-provisioner") + volumeOf("$NS-$B",
-		"storageClassName: $NS, ", "9Gi", "ReadWriteOnce") + claimOf("$C", "storageClassName: $NS, volumeName: $NS-$B, ") +
+		"storageClassName: $NS, ", "9Gi", "ReadWriteOnce") + claimOf("$C", "storageClassName: $NS, volumeName: "+
+		"$NS-$B, ") +
 		workload("$A", claimVolume("$C")), "pvc/$C",
 		[]truth{{kinds: "PersistentVolumeClaim Pod Deployment", field: "finalizers|claimName",
 			numbers: []string{"$A|deployment/$A"}}}, "deployment/$A {}\npersistentvolumeclaim/$C delete"},
@@ -41,8 +49,10 @@ var inventedStoreKinds = []kind{
 
 var inventedNetKinds = []kind{
 	{"invented: Service selects by a label of the Deployment itself", object("apps/v1", "Deployment", "$A",
-		`spec: {replicas: 2, selector: {matchLabels: {app: $A}}, template: {metadata: {labels: {app: $A}}, spec: `+plainApp+
-			`}}`) + object("v1", "Service", "$C", `spec: {selector: {tier: $B}, ports: [{port: 80, targetPort: 8080}]}`),
+		`spec: {replicas: 2, selector: {matchLabels: {app: $A}}, template: {metadata: {labels: {app: $A}}, spec: `+
+			``+plainApp+
+			`}}`) + object("v1", "Service", "$C", `spec: {selector: {tier: $B}, ports: [{port: 80, targetPort: `+
+		`8080}]}`),
 		"service/$C", []truth{{kinds: "Service", field: "selector", value: "$B", numbers: []string{"$A"}}},
 		`deployment/$A {"metadata":{"labels":{"tier":"$B"}}}`},
 	{"invented: two Ingresses for one path", workload("$A", plainApp) + workload("$B", plainApp) + serviceOf("$A", "$A",
@@ -60,13 +70,15 @@ var inventedNetKinds = []kind{
 		"somebody.example.com", "$A", `tls: [{hosts: [somebody.example.com], secretName: $B}], `), "ingress/$C",
 		[]truth{{kinds: "Secret Ingress", field: "tls.crt|secretName", value: "$B|2001|", numbers: []string{
 			"2001|2001-01-02|2001-01-02T00:00:00Z"}}}, ""},
-	{"invented: certificate made out for another name", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + object(
+	{"invented: certificate made out for another name", workload("$A", plainApp) + serviceOf("$A", "$A",
+		"8080") + object(
 		"v1", "Secret", "$B", `type: kubernetes.io/tls, data: {tls.crt: $CRT, tls.key: eA==}`) + hostIngress("$C",
 		"$A.example.com", "$A", `tls: [{hosts: [$A.example.com], secretName: $B}], `), "ingress/$C",
 		[]truth{{kinds: "Secret Ingress", field: "tls.crt|secretName|hosts", numbers: []string{"somebody.example.com",
 			"$A.example.com"}}}, ""},
 	{"invented: range of ports that ends one too early", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") +
-		policyOf("$C", "$A", `policyTypes: [Ingress], ingress: [{ports: [{port: 8000, endPort: 8079}]}]`), "networkpolicy/$C",
+		policyOf("$C", "$A", `policyTypes: [Ingress], ingress: [{ports: [{port: 8000, endPort: 8079}]}]`),
+		"networkpolicy/$C",
 		[]truth{{kinds: "NetworkPolicy", field: "ingress[0].ports", value: "8000|8079", numbers: []string{"8080"},
 			want: "8080"}}, ""},
 	{"invented: name of another cluster's domain", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + workload(
@@ -78,7 +90,8 @@ var inventedNetKinds = []kind{
 		[]truth{{kinds: podOrOwner, field: "env[0].value", value: "$A-$N", numbers: []string{"2"}}}, ""},
 	{"invented: way out for all but the cluster's networks", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") +
 		single("$C", withEnv(`{name: URL, value: "http://$A:80/"}`)) + policyOf("$B", "$C", `policyTypes: [Egress], `+
-		`egress: [{ports: [{port: 53, protocol: UDP}, {port: 53}]}, {to: [{ipBlock: {cidr: 0.0.0.0/0, except: [10.0.0.0/8, `+
+		`egress: [{ports: [{port: 53, protocol: UDP}, {port: 53}]}, {to: [{ipBlock: {cidr: 0.0.0.0/0, except: `+
+		`[10.0.0.0/8, `+
 		`127.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16]}}]}]`), "pod/$C",
 		[]truth{{kinds: "NetworkPolicy", field: "egress", numbers: []string{"$A"}}}, ""},
 	{"invented: Service of a name that only another namespace has, by its short name", otherNamespace("v1", "Service",
@@ -92,11 +105,14 @@ var inventedNodeKinds = []kind{
 		`"https://registry.example.com/$A:$N"}]}`), "pod/$C",
 		[]truth{{kinds: "Pod", field: "containers[0].image", value: "https://registry.example.com/$A:$N",
 			want: "registry.example.com/$A:$N"}}, ""},
-	{"invented: probe of a host by a name", single("$C", `{containers: [{name: app, image: app, command: [httpd, "8080"], `+
-		`ports: [{containerPort: 8080}], readinessProbe: {periodSeconds: 1, httpGet: {host: $A.example.com, port: 8080}}`+
+	{"invented: probe of a host by a name", single("$C", `{containers: [{name: app, image: app, command: [httpd, `+
+		`"8080"], `+
+		`ports: [{containerPort: 8080}], readinessProbe: {periodSeconds: 1, httpGet: {host: $A.example.com, port: `+
+		`8080}}`+
 		`}]}`), "pod/$C", []truth{{kinds: "Pod", field: "readinessProbe.httpGet.host", value: "$A.example.com",
 		want: "host"}}, ""},
-	{"invented: probe of the second container's port", single("$C", `{containers: [{name: app, image: web, ports: [{name: `+
+	{"invented: probe of the second container's port", single("$C", `{containers: [{name: app, image: web, ports: `+
+		`[{name: `+
 		`http, containerPort: 8080}]}, {name: $A, image: app, ports: [{name: metrics, containerPort: 9090}], `+
 		`readinessProbe: {periodSeconds: 1, httpGet: {path: /, port: http}}}]}`), "pod/$C",
 		[]truth{{kinds: "Pod", field: "containers[1].readinessProbe", value: "http", numbers: []string{"$A"}}}, ""},
@@ -104,11 +120,14 @@ var inventedNodeKinds = []kind{
 		`ports: [{containerPort: 8080}], startupProbe: {periodSeconds: 1, failureThreshold: $N00, exec: {command: `+
 		`["false"]}}, readinessProbe: {periodSeconds: 1, exec: {command: ["true"]}}}]}`), "pod/$C",
 		[]truth{{kinds: "Pod", field: "startupProbe", numbers: []string{"$N00"}}}, ""},
-	{"invented: image of another registry, whose credentials are for one", dockerSecret("$A", "$B.example.com") + single(
-		"$C", `{imagePullSecrets: [{name: $a}], containers: [{name: app, image: "$B.example.com/$A:1", imagePullPolicy: `+
+	{"invented: image of another registry, whose credentials are for one", dockerSecret("$A",
+		"$B.example.com") + single(
+		"$C", `{imagePullSecrets: [{name: $a}], containers: [{name: app, image: "$B.example.com/$A:1", `+
+			`imagePullPolicy: `+
 			`Never}]}`), "pod/$C", []truth{{kinds: "Pod", field: "imagePullSecrets[0].name", value: "$a", want: "$A"},
 		{kinds: "Pod", field: "imagePullPolicy|image", value: "Never|$B"}}, ""},
-	{"invented: command line as a list of options", single("$C", `{restartPolicy: Never, containers: [{name: app, image: `+
+	{"invented: command line as a list of options", single("$C", `{restartPolicy: Never, containers: [{name: app, `+
+		`image: `+
 		`app, command: ["--config=/etc/$A.yaml"]}]}`), "pod/$C",
 		[]truth{{kinds: "Pod", field: "containers[0].command", value: "--config=/etc/$A.yaml", want: "args"}}, ""},
 	{"invented: file's owner is root, and the user is not", ran("$C", "open /data/$K: permission denied",
@@ -120,36 +139,46 @@ var inventedNodeKinds = []kind{
 
 var inventedWellKinds = []kind{
 	{"invented: well: spread that counts what the selector leaves in", object("apps/v1", "Deployment", "$C", `spec: {`+
-		`replicas: 3, selector: {matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}}, spec: {nodeSelector: `+
-		`{kubernetes.io/hostname: node-1}, containers: [`+app+`], topologySpreadConstraints: [{maxSkew: 1, topologyKey: `+
+		`replicas: 3, selector: {matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}}, spec: `+
+		`{nodeSelector: `+
+		`{kubernetes.io/hostname: node-1}, containers: [`+app+`], topologySpreadConstraints: [{maxSkew: 1, `+
+		`topologyKey: `+
 		`kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: $C}}}]}}}`),
 		"deployment/$C", nil, ""},
 	{"invented: well: sidecar that serves", workload("$C", `{initContainers: [{name: $A, image: web, restartPolicy: `+
 		`Always, ports: [{containerPort: 8080}]}], containers: [{name: app, image: app}]}`), "deployment/$C", nil, ""},
 	{"invented: well: Ingresses of one host and two paths", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") +
-		hostIngress("$P", "$N.example.com", "$A", "") + object("networking.k8s.io/v1", "Ingress", "$C", `spec: {rules: [{`+
-		`host: $N.example.com, http: {paths: [{path: /$B, pathType: Prefix, backend: {service: {name: $A, port: {number: `+
-		`80}}}}]}}]}`), "service/$A", nil, ""},
+		hostIngress("$P", "$N.example.com", "$A", "") + object("networking.k8s.io/v1", "Ingress", "$C",
+		`spec: {rules: [{`+
+			`host: $N.example.com, http: {paths: [{path: /$B, pathType: Prefix, backend: {service: {name: $A, port: `+
+			`{number: `+
+			`80}}}}]}}]}`), "service/$A", nil, ""},
 	{"invented: well: certificate of all names", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + hostIngress(
 		"$C", "$A.example.com", "$A", `tls: [{hosts: ["*.example.com"]}], `), "service/$A", nil, ""},
 	{"invented: well: range of ports that holds the port", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") +
-		policyOf("$C", "$A", `policyTypes: [Ingress], ingress: [{ports: [{port: 8000, endPort: 8080}]}]`), "networkpolicy/$C",
+		policyOf("$C", "$A", `policyTypes: [Ingress], ingress: [{ports: [{port: 8000, endPort: 8080}]}]`),
+		"networkpolicy/$C",
 		nil, ""},
 	{"invented: well: Pods of a StatefulSet by name", headless("$A") + object("apps/v1", "StatefulSet",
-		"$A", `spec: {serviceName: $A, replicas: 2, selector: {matchLabels: {app: $A}}, template: {metadata: {labels: {app: `+
+		"$A", `spec: {serviceName: $A, replicas: 2, selector: {matchLabels: {app: $A}}, template: {metadata: `+
+			`{labels: {app: `+
 			`$A}}, spec: `+plainApp+`}}`) + workload("$C", withEnv(`{name: URL, value: "http://$A-1.$A:8080/"}`)),
 		"deployment/$C", nil, ""},
 	{"invented: well: policy that ignores one exit code", object("batch/v1", "Job", "$C", `spec: {backoffLimit: 1, `+
 		`podFailurePolicy: {rules: [{action: Ignore, onExitCodes: {operator: In, values: [3]}}]}, template: {spec: {`+
 		`restartPolicy: Never, containers: [{name: app, image: exit-0}]}}}`), "job/$C", nil, ""},
 	{"invented: well: finalizer in a template, and nobody leaves", object("apps/v1", "Deployment", "$C", `spec: {`+
-		`selector: {matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}, finalizers: [example.com/$A]}, spec: `+
+		`selector: {matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}, finalizers: `+
+		`[example.com/$A]}, spec: `+
 		plainApp+`}}`), "deployment/$C", nil, ""},
 	{"invented: well: one variable of two ConfigMaps' prefixes", configMap("$A", "$K: x") + configMap("$B", "$K: z") +
-		workload("$C", `{containers: [{name: app, image: app, envFrom: [{prefix: A_, configMapRef: {name: $A}}, {prefix: `+
+		workload("$C", `{containers: [{name: app, image: app, envFrom: [{prefix: A_, configMapRef: {name: $A}}, `+
+			`{prefix: `+
 			`B_, configMapRef: {name: $B}}]}]}`), "deployment/$C", nil, ""},
-	{"invented: well: whole name of a Service", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + workload("$C",
-		withEnv(`{name: URL, value: "http://$A.$NS.svc.cluster.local:80/"}, {name: TWO, value: "http://$A.$NS.svc:80/"}`)),
+	{"invented: well: whole name of a Service", workload("$A", plainApp) + serviceOf("$A", "$A",
+		"8080") + workload("$C",
+		withEnv(`{name: URL, value: "http://$A.$NS.svc.cluster.local:80/"}, {name: TWO, value: `+
+			`"http://$A.$NS.svc:80/"}`)),
 		"deployment/$C", nil, ""},
 }
 
@@ -160,8 +189,10 @@ func headless(name string) string {
 
 // localVolume is a volume on one node.
 func localVolume(name, node string) string {
-	return object("v1", "PersistentVolume", name, `spec: {storageClassName: $NS, capacity: {storage: 9Gi}, accessModes: [`+
-		`ReadWriteOnce], hostPath: {path: /tmp}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: `+
+	return object("v1", "PersistentVolume", name, `spec: {storageClassName: $NS, capacity: {storage: 9Gi}, `+
+		`accessModes: [`+
+		`ReadWriteOnce], hostPath: {path: /tmp}, nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: `+
+		`[{key: `+
 		`kubernetes.io/hostname, operator: In, values: [`+node+`]}]}]}}}`)
 }
 

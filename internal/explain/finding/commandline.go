@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// namedTwice finds variables that a container's env defines twice with different contents: the later
-// one counts. One that uses the earlier, as in $(PATH):/more, adds to it.
+// namedTwice finds variables that a container's env defines twice with different contents: the
+// later one counts. One that uses the earlier, as in $(PATH):/more, adds to it.
 func namedTwice(c *Cluster, o metav1.Object, self Object) []Finding {
 	if metav1.GetControllerOf(o) != nil {
 		return nil
@@ -70,7 +70,8 @@ func optionAsProgram(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 		f := Finding{Code: "OptionAsProgram", Severity: Threat, Stage: StageRun, Object: self,
 			Field: x.at + ".command[0]", Value: x.c.Command[0], Want: "args", Message: fmt.Sprintf("The command of "+
-				"container %s of %s %s begins with %s, an option: command replaces the program of the image, so that a "+
+				"container %s of %s %s begins with %s, an option: command replaces the program of the image, so "+
+				"that a "+
 				"program of this name is looked for. Options for the image's own program belong into args.", x.c.Name,
 				self.Kind, self.Name, x.c.Command[0])}
 		args := slices.Concat(x.c.Command, x.c.Args)

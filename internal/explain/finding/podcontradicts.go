@@ -173,8 +173,8 @@ func memoryFiles(c *Cluster, o metav1.Object, self Object) []Finding {
 	})
 }
 
-// diskFiles finds volumes on the node's disk that may hold more than the limits of ephemeral storage
-// of all containers: beyond their sum the Pod is evicted.
+// diskFiles finds volumes on the node's disk that may hold more than the limits of ephemeral
+// storage of all containers: beyond their sum the Pod is evicted.
 func diskFiles(_ *Cluster, o metav1.Object, self Object) []Finding {
 	spec, at := podSpecOf(o)
 	if spec == nil || metav1.GetControllerOf(o) != nil {
@@ -198,10 +198,12 @@ func diskFiles(_ *Cluster, o metav1.Object, self Object) []Finding {
 		out = append(out, Finding{Code: "DiskFiles", Severity: Threat, Stage: StageRun, Object: self,
 			Field: fmt.Sprintf("%s.volumes[%d].emptyDir.sizeLimit", at, i), Value: size,
 			Numbers: map[string]string{"sizeLimit": size, "limit": sum.String()},
-			Message: fmt.Sprintf("Volume %s of %s %s may hold %s, and the containers may use %s of ephemeral storage in "+
+			Message: fmt.Sprintf("Volume %s of %s %s may hold %s, and the containers may use %s of ephemeral "+
+				"storage in "+
 				"all (limits), with the files of such volumes: the Pod is evicted before the volume is full.", name,
 				self.Kind, self.Name, size, sum.String()),
-			Remedies: []Remedy{{Say: fmt.Sprintf("raise the limits of ephemeral-storage above %s, or lower the volume's "+
+			Remedies: []Remedy{{Say: fmt.Sprintf("raise the limits of ephemeral-storage above %s, or lower the "+
+				"volume's "+
 				"sizeLimit below %s", size, sum.String())}}})
 	}
 	return out

@@ -165,7 +165,8 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 				continue
 			}
 			f := Finding{Code: "PodSecurityViolated", Stage: StageCreation, Object: self, Field: at + "." + v.field,
-				Numbers: map[string]string{"level": level}, Want: v.value, Message: fmt.Sprintf("Level %s forbids: %s).", level, strings.TrimSuffix(part, ")"))}
+				Numbers: map[string]string{"level": level}, Want: v.value, Message: fmt.Sprintf("Level %s forbids: "+
+					"%s).", level, strings.TrimSuffix(part, ")"))}
 			if v.words == hostNamespaces {
 				out = append(out, c.hostFields(f, at, part)...)
 				break
@@ -206,7 +207,8 @@ func (c *Cluster) violating(f Finding, o metav1.Object, at, words string) []Find
 			g := f
 			g.Field = x.at + "." + field
 			g.Remedies = withUser(securityRemedy(f.Object, x, field, f.Want), f.Object, x, field)
-			if s := x.c.SecurityContext; field == "securityContext.capabilities.add" && s != nil && s.Capabilities != nil {
+			s := x.c.SecurityContext
+			if strings.HasSuffix(field, "capabilities.add") && s != nil && s.Capabilities != nil {
 				g.Value = strings.Trim(fmt.Sprint(s.Capabilities.Add), "[]")
 			}
 			if field == "ports" {
@@ -230,7 +232,8 @@ func (c *Cluster) forbiddenPorts(f Finding, x place) []Finding {
 		}
 		g := f
 		g.Field, g.Value = fmt.Sprintf("%s.ports[%d].hostPort", x.at, i), fmt.Sprint(p.HostPort)
-		g.Remedies = []Remedy{{Say: "give up the port of the node: a Service, of type NodePort where it has to be reached " +
+		g.Remedies = []Remedy{{Say: "give up the port of the node: a Service, of type NodePort where it has to be " +
+			"reached " +
 			"from outside, leads to the container's", Run: c.patchCommand(f.Object, fmt.Sprintf(
 			`[{"op":"remove","path":%s}]`, jsonText(pointer(g.Field))))}}
 		out = append(out, g)

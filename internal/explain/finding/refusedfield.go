@@ -155,7 +155,8 @@ func (c *Cluster) derivedName(self Object, words string) []Finding {
 	f.Want = strings.TrimRight(self.Name[:len(self.Name)-over], "-.")
 	f.Numbers = map[string]string{"length": fmt.Sprint(len(long)), "most": fmt.Sprint(most),
 		"nameMost": fmt.Sprint(len(self.Name) - over)}
-	f.Message = fmt.Sprintf("The name of %s %s is too long: its Pods get %s, which is made of it and has %d characters, "+
+	f.Message = fmt.Sprintf("The name of %s %s is too long: its Pods get %s, which is made of it and has %d "+
+		"characters, "+
 		"and %d are allowed. The name may have %d.", self.Kind, self.Name, long, len(long), most, len(self.Name)-over)
 	f.Remedies = []Remedy{{Say: fmt.Sprintf("make it anew with a shorter name, such as %s", f.Want), Run: []string{
 		kubectl(self, "get", "-o json") + " | kubectl patch --local -f - --type=merge -p " + shellquote.Quoted(

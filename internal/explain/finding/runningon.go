@@ -15,8 +15,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// failuresIgnored finds a Job whose failed Pods do not count, by a rule of its podFailurePolicy: its
-// backoffLimit is never used up.
+// failuresIgnored finds a Job whose failed Pods do not count, by a rule of its podFailurePolicy:
+// its backoffLimit is never used up.
 func failuresIgnored(c *Cluster, o metav1.Object, self Object) []Finding {
 	j, ok := o.(*batchv1.Job)
 	if !ok || j.Spec.PodFailurePolicy == nil || finished(j) {
@@ -56,8 +56,8 @@ func failuresIgnored(c *Cluster, o metav1.Object, self Object) []Finding {
 	return out
 }
 
-// ruleOfFailure is the first rule that a failed Pod matches by an exit code; -1 where there is none,
-// or one about conditions comes first.
+// ruleOfFailure is the first rule that a failed Pod matches by an exit code; -1 where there is
+// none, or one about conditions comes first.
 func ruleOfFailure(rules []batchv1.PodFailurePolicyRule, p *corev1.Pod) (rule int, code int32) {
 	for i, r := range rules {
 		if r.OnExitCodes == nil {
@@ -109,11 +109,13 @@ func heldPods(c *Cluster, o metav1.Object, self Object) []Finding {
 	f := Finding{Code: "FinalizerHolds", Severity: Threat, Stage: StageChange, Object: related[0],
 		Field: "metadata.finalizers", Value: strings.Join(finalizers, ","), Related: append(related[1:], self),
 		Numbers: map[string]string{"pods": fmt.Sprint(len(names))},
-		Message: fmt.Sprintf("%d Pods of %s %s have ended and are being deleted (%s), and finalizers hold them: %s. They "+
+		Message: fmt.Sprintf("%d Pods of %s %s have ended and are being deleted (%s), and finalizers hold them: "+
+			"%s. They "+
 			"stay until whoever set these removes them.", len(names), self.Kind, self.Name, joined(names),
 			joined(finalizers))}
 	if len(names) == 1 {
-		f.Message = fmt.Sprintf("Pod %s of %s %s has ended and is being deleted, and is held by %s. It stays until whoever "+
+		f.Message = fmt.Sprintf("Pod %s of %s %s has ended and is being deleted, and is held by %s. It stays until "+
+			"whoever "+
 			"set that removes it.", names[0], self.Kind, self.Name, joined(finalizers))
 	}
 	for _, x := range related {
@@ -125,7 +127,8 @@ func heldPods(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	f.Message += fmt.Sprintf(" The template of %s gives each of its Pods %s.", self, joined(t.Finalizers))
 	f.Remedies = append(f.Remedies, Remedy{Say: "take them out of the template, if nobody removes them: Pods made " +
-		"from then on have none", Run: c.patchCommand(self, `[{"op":"remove","path":"/spec/template/metadata/finalizers"}]`)})
+		"from then on have none", Run: c.patchCommand(self,
+		`[{"op":"remove","path":"/spec/template/metadata/finalizers"}]`)})
 	return []Finding{f}
 }
 
@@ -149,7 +152,8 @@ func endOf(p *corev1.Pod) time.Time {
 	return end.Add(settleTime)
 }
 
-// initLong is how long an init container that declares ports may run before it is taken for a server.
+// initLong is how long an init container that declares ports may run before it is taken for a
+// server.
 const initLong = 20 * time.Second
 
 // endlessWords are commands that never end.
@@ -191,7 +195,8 @@ func initServes(c *Cluster, o metav1.Object, self Object) []Finding {
 			f.Numbers["port"] = fmt.Sprint(x.Ports[0].ContainerPort)
 			what = "declares port " + f.Numbers["port"]
 		}
-		f.Message = fmt.Sprintf("Init container %s of %s %s %s and has run for %s: such a program does not end, and every "+
+		f.Message = fmt.Sprintf("Init container %s of %s %s %s and has run for %s: such a program does not end, "+
+			"and every "+
 			"container after an init container waits until that has ended. With restartPolicy Always it is a sidecar, "+
 			"beside which the others start.", x.Name, self.Kind, self.Name, what, runs)
 		if root != self {

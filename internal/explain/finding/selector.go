@@ -195,12 +195,14 @@ func (c *Cluster) onWorkloads(f *Finding, want map[string]string) {
 				continue
 			}
 			own := wantedLabels(ownSelectorOf(o))
-			f.Message += fmt.Sprintf(" %s %s has it itself, and the Pods that it makes have %s: a selector is about Pods.",
+			f.Message += fmt.Sprintf(" %s %s has it itself, and the Pods that it makes have %s: a selector is "+
+				"about Pods.",
 				kind, o.GetName(), labels.Set(t.Labels))
 			f.Related = append(f.Related, objectOf(kind, o))
-			raw, _ := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": // never fails
-			map[string]any{"labels": want}}}})
-			f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("give the Pods of %s the label too, in its template: "+
+			template := map[string]any{"metadata": map[string]any{"labels": want}}
+			raw, _ := json.Marshal(map[string]any{"spec": map[string]any{"template": template}}) // never fails
+			f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("give the Pods of %s the label too, in its "+
+				"template: "+
 				"they are made anew", o.GetName()), Run: []string{kubectl(objectOf(kind, o), "patch",
 				"--type=merge -p "+shellquote.Quoted(string(raw)))}})
 			if f.Object.Kind == "Service" && len(own) > 0 {

@@ -14,8 +14,8 @@ import (
 // clusterDomain is the domain of Services where kubelets are not told another.
 const clusterDomain = "cluster.local"
 
-// clusterHost is a host in a text, read as a name of the cluster's: POD.SERVICE.NAMESPACE.svc.DOMAIN,
-// of which only SERVICE need be there.
+// clusterHost is a host in a text, read as a name of the cluster's:
+// POD.SERVICE.NAMESPACE.svc.DOMAIN, of which only SERVICE need be there.
 type clusterHost struct {
 	pod, service, namespace, domain string
 	whole                           bool // nothing but a Service's name can look so
@@ -46,8 +46,8 @@ func (c *Cluster) clusterHostOf(host, ns string) (h clusterHost, ok bool) {
 	return h, false
 }
 
-// unknownHosts finds hosts in a container's command, arguments and variables that the cluster's name
-// servers do not know: of a namespace, Service or Pod that is not there, or of another domain.
+// unknownHosts finds hosts in a container's command, arguments and variables that the cluster's
+// name servers do not know: of a namespace, Service or Pod that is not there, or of another domain.
 func unknownHosts(c *Cluster, o metav1.Object, self Object) []Finding {
 	spec, _ := podSpecOf(o)
 	if spec == nil || spec.DNSConfig != nil || spec.DNSPolicy == corev1.DNSDefault || spec.HostNetwork ||
@@ -205,8 +205,8 @@ func (c *Cluster) nearPart(f *Finding, part string, have []string) {
 	}
 }
 
-// hostInstead is the remedy that writes the host that was meant, where the text stands in the object
-// itself.
+// hostInstead is the remedy that writes the host that was meant, where the text stands in the
+// object itself.
 func (c *Cluster) hostInstead(f *Finding, x *corev1.Container, a namedAddress) {
 	if f.Want == "" {
 		return
