@@ -15,7 +15,11 @@ import (
 func editedPodFix(in In, say string, change func(*corev1.PodSpec)) Fix {
 	now := in.Pod.DeepCopy()
 	change(&now.Spec)
-	if o := whatif.OwnerOf(in.Pod); o.Kind == "job" {
+	o := whatif.OwnerOf(in.Pod)
+	if o.Kind == "" && in.Pod.DeletionTimestamp != nil {
+		return Fix{Description: say} // to make it anew would wait for its end
+	}
+	if o.Kind == "job" {
 		return commandFix(say,
 			recreateJob(in.Ref.Namespace, o.Name, `"template":{"spec":`+whatif.Patch(in.Pod, now)+`}`))
 	}

@@ -46,7 +46,7 @@ var realEverydayKinds = []kind{
 		`do i=$((i+1)); done"]}}`, ""), "pod/$C", []truth{{kinds: "Pod", field: "readinessProbe|cpu",
 		want: "limits.cpu", numbers: []string{"10m"}}}, ""},
 	{"real: everyday: name servers that do not answer", workload("$A", realServes("")) + serviceOf("$A", "$A",
-		"$PORT") + realCalls("$C", "http://$A/", `dnsPolicy: None, dnsConfig: {nameservers: [10.255.25$N.1]}`),
+		"$PORT") + realCalls("$C", "http://$A/", `dnsPolicy: None, dnsConfig: {nameservers: [10.255.2$N.1]}`),
 		"pod/$C", []truth{{kinds: "Pod", field: "dnsConfig|dnsPolicy", want: "ClusterFirst"}}, ""},
 	{"real: everyday: port of the node that is taken", single("$A", `{terminationGracePeriodSeconds: 1, containers: `+
 		`[{name: app, image: $WEB, ports: [{containerPort: 8080, hostPort: 2$PORT}]}]}`) + single("$C",

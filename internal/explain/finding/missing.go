@@ -182,9 +182,12 @@ func (c *Cluster) setCommand(o Object, field, raw string) []string {
 }
 
 // patchCommand is the command that changes an object by a JSON patch: Pods and Jobs are made anew
-// for it. None where another object makes this one.
+// for it. None where another object makes this one, nor for a Pod that is ending: to make it anew
+// would wait for its end.
 func (c *Cluster) patchCommand(o Object, patch string) []string {
-	if x := c.Get(o); x == nil || metav1.GetControllerOf(x) != nil {
+	x := c.Get(o)
+	if x == nil || metav1.GetControllerOf(x) != nil || o.Kind == "Pod" && x.GetDeletionTimestamp() != nil &&
+		len(x.GetFinalizers()) == 0 {
 		return nil
 	}
 	patch = shellquote.Quoted(patch)

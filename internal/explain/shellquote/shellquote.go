@@ -33,11 +33,14 @@ func Words(all []string) string {
 	return strings.Join(out, " ")
 }
 
-// JSON returns s as a JSON string, to be put into a patch; what is no UTF-8 in it is replaced.
+// JSON returns s as a JSON string, to be put into a patch, with &, < and > as they are; what is no
+// UTF-8 in it is replaced.
 func JSON(s string) string {
-	raw, err := json.Marshal(s)
-	if err != nil {
+	var out strings.Builder
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(s); err != nil {
 		return "null" // a text is always JSON
 	}
-	return string(raw)
+	return strings.TrimSuffix(out.String(), "\n")
 }
