@@ -45,7 +45,7 @@ func (b *bench) capacity(ctx context.Context) ([]result.Figure, error) {
 	}
 	var reading, command, cpu []time.Duration
 	rss := 0.0
-	for range b.times(3) {
+	for range b.times(2) {
 		begun := time.Now()
 		if _, _, err := source.FromFiles(ctx, []string{snapshot}, nil); err != nil {
 			return nil, err
