@@ -65,8 +65,7 @@ func deviceSelectors(c *Cluster, o metav1.Object, self Object) []Finding {
 		f.Numbers["key"] = key
 		c.attributesInstead(&f, m[5], key)
 	}
-	r := Remedy{Say: "let the expression ask first whether the device has it, with has(...) or .?NAME.orValue(...)",
-		Run: []string{kubectl(at, "edit", "")}}
+	r := Remedy{Say: "let the expression ask first whether the device has it, with has(...) or .?NAME.orValue(...)"}
 	if at.Kind == "ResourceClaim" || at.Kind == "ResourceClaimTemplate" {
 		r = Remedy{Say: r.Say + ", and make it anew: its content cannot be changed",
 			Run: []string{kubectl(at, "get", "-o yaml")}}

@@ -85,7 +85,7 @@ func (c *Cluster) failedExpressions(self Object, words string) []Finding {
 						"request is refused, whatever it would say: %s.", e.field, kind, at.Name, self.Kind,
 						self.Name, why, e.text),
 					Remedies: []Remedy{{Say: fmt.Sprintf("mend the expression: it reads what %s does not have; "+
-						"has(...) asks first", self), Run: []string{kubectl(at, "edit", "")}}}})
+						"has(...) asks first", self)}}})
 			}
 		}
 	}

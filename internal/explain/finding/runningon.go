@@ -119,7 +119,12 @@ func heldPods(c *Cluster, o metav1.Object, self Object) []Finding {
 			"set that removes it.", names[0], self.Kind, self.Name, joined(finalizers))
 	}
 	for _, x := range related {
-		f.Remedies = append(f.Remedies, finalizerRemedies(x, finalizers)...)
+		for _, r := range finalizerRemedies(x, finalizers) {
+			if len(f.Remedies) == 0 {
+				f.Remedies = append(f.Remedies, Remedy{Say: r.Say})
+			}
+			f.Remedies[0].Run = append(f.Remedies[0].Run, r.Run...)
+		}
 	}
 	t := templateOf(o)
 	if t == nil || len(t.Finalizers) == 0 {

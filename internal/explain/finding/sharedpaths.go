@@ -80,7 +80,7 @@ func sharedPaths(c *Cluster, o metav1.Object, self Object) []Finding {
 						"(%s).", self.Name, other.Name, host, path, a.to, b.to, older),
 					Remedies: []Remedy{{Say: fmt.Sprintf("give one of them another host or path, or delete it: %s "+
 						"serves "+
-						"it then", other.Name), Run: []string{kubectl(self, "edit", "")}}}})
+						"it then", other.Name)}}})
 			}
 		}
 	}
