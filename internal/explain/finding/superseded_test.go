@@ -27,8 +27,10 @@ func TestOlderTemplatesWithoutPodsDoNotCount(t *testing.T) {
 {apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: d-1, namespace: shop, %s}, spec: {replicas: %s, `+
 			`template: {spec: {containers: [{name: a, ports: [{containerPort: 80}], readinessProbe: {tcpSocket: {`+
 			`port: 81}}}]}}}, status: {replicas: %s}}`, c.owners, c.replicas, c.status))
+		d := Object{"Deployment", "shop", "d"}
 		for from, list := range map[string][]Finding{"all": All(cluster, "shop"),
-			"the Deployment": Of(cluster, Object{"Deployment", "shop", "d"})} {
+			"the Deployment": Of(cluster, d),
+			"what names it":  cluster.inside(cluster.Get(d), d)} {
 			if from != "all" && name == "of nobody" {
 				continue
 			}
