@@ -25,7 +25,8 @@ func TestAFailedAttemptIsExplainedWhileTheNextStarts(t *testing.T) {
 			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: waiting("ErrImagePull", "")}}
 		}, "next"},
 		"being made": {"Job", func(p *corev1.Pod) {
-			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: waiting("ContainerCreating", "")}}
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app",
+				State: waiting("ContainerCreating", "")}}
 		}, "failed"},
 		"no node": {"Job", func(p *corev1.Pod) {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}

@@ -104,11 +104,12 @@ func lateAnswer(in In, p *corev1.Probe, f journal.Probed, output string) probeDi
 		if c.spec.Name != f.Container || !ok || limit.MilliValue() >= littleCPU {
 			continue
 		}
-		d.text += fmt.Sprintf("; the container may use %s of a cpu (limits.cpu), and what answers the probe runs within "+
-			"that", limit.String())
+		d.text += fmt.Sprintf("; the container may use %s of a cpu (limits.cpu), and what answers the probe runs "+
+			"within that", limit.String())
 		d.fixes = append(d.fixes, editedContainer(in, f.Container, fmt.Sprintf("or let the container use more cpu: "+
 			"limits.cpu %dm", 10*limit.MilliValue()), func(x *corev1.Container) {
-			x.Resources.Limits[corev1.ResourceCPU] = *resource.NewMilliQuantity(10*limit.MilliValue(), resource.DecimalSI)
+			x.Resources.Limits[corev1.ResourceCPU] = *resource.NewMilliQuantity(10*limit.MilliValue(),
+				resource.DecimalSI)
 		}))
 	}
 	return d

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// programDirectories are where an image's shells and tools are: a name without a directory is looked
-// for there too.
+// programDirectories are where an image's shells and tools are: a name without a directory is
+// looked for there too.
 var programDirectories = []string{"/bin", "/usr/bin"}
 
 // hidingMount is the mount below which a program should be that is not there: what the image has

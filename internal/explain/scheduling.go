@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gantry-project/gantry/internal/explain/whatif"
@@ -146,23 +145,6 @@ func tryRemedies(in In) ([]whatif.Remedy, []journal.NodeRefusal) {
 	w := in.whatifInput()
 	w.Together = in.waitingBeside()
 	return whatif.FindRemedies(ctx, w)
-}
-
-// waitingBeside are the other Pods of the same controller that wait for a node.
-func (in In) waitingBeside() []*corev1.Pod {
-	own := metav1.GetControllerOf(in.Pod)
-	if own == nil {
-		return nil
-	}
-	var out []*corev1.Pod
-	for _, p := range in.ClusterContext.Pods {
-		o := metav1.GetControllerOf(p)
-		if o != nil && o.UID == own.UID && p.UID != in.Pod.UID && p.Spec.NodeName == "" && p.DeletionTimestamp == nil &&
-			len(p.Spec.SchedulingGates) == 0 && p.Status.Phase == corev1.PodPending {
-			out = append(out, p)
-		}
-	}
-	return out
 }
 
 // whatifInput returns the input of package whatif for this Pod.

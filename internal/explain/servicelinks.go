@@ -34,9 +34,9 @@ func serviceLink(in In, c container, line string) (restriction, bool) {
 			continue
 		}
 		no := false
-		return restriction{field: "spec.enableServiceLinks", value: "true", want: "false", text: fmt.Sprintf("It reads "+
-			"%s, which is no setting of its own: Service %s of the namespace gives each container variables of its name "+
-			"(%s=%s).", name, s.Name, name, m[0]), fixes: []Fix{
+		return restriction{field: "spec.enableServiceLinks", value: "true", want: "false", text: fmt.Sprintf(
+			"It reads %s, which is no setting of its own: Service %s of the namespace gives each container variables "+
+				"of its name (%s=%s).", name, s.Name, name, m[0]), fixes: []Fix{
 			editedPodFix(in, "give it no variables of Services: enableServiceLinks false; their names still resolve",
 				func(spec *corev1.PodSpec) { spec.EnableServiceLinks = &no }),
 			{Description: fmt.Sprintf("or set %s in env: that one counts", name)}}}, true

@@ -411,6 +411,11 @@ func (b *realBreaker) remedyFails(ctx context.Context, r finding.Remedy, fresh s
 		newly := slices.DeleteFunc(newlyBroken(before, a), func(code string) bool {
 			return code == "NotScaling" // nothing serves metrics here
 		})
+		if a.State == "Ready" { // a truth may be worth a note still
+			a.Findings = slices.DeleteFunc(slices.Clone(a.Findings), func(f finding.Finding) bool {
+				return f.Severity == finding.Note
+			})
+		}
 		return namedTruths(a, x.truths) < len(x.truths) && len(newly) == 0
 	})
 	if ok {

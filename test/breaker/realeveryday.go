@@ -32,7 +32,8 @@ var realEverydayKinds = []kind{
 		field: "lifecycle.postStart"}}, ""},
 	{"real: everyday: sidecar that does not start", single("$C", `{terminationGracePeriodSeconds: 1, initContainers: `+
 		`[{name: $A, image: $WEB, restartPolicy: Always, ports: [{containerPort: 8080}], startupProbe: `+
-		`{periodSeconds: 1, failureThreshold: 300, tcpSocket: {port: $PORU}}}], containers: [{name: app, image: $WEB}]}`),
+		`{periodSeconds: 1, failureThreshold: 300, tcpSocket: {port: $PORU}}}], containers: [{name: `+
+		`app, image: $WEB}]}`),
 		"pod/$C .", []truth{{kinds: "Pod", field: "initContainers[0].startupProbe", value: "$PORU", want: "8080"}}, ""},
 	{"real: everyday: init container that waits for the program's file", realMounts("$C", `emptyDir: {}`,
 		`touch /v/$A; sleep 3600`, "", `initContainers: [{name: $B, image: $APP, command: [sh, -c, `+
@@ -77,8 +78,8 @@ var realEverydayKinds = []kind{
 		want: "IfNotPresent"}}, ""},
 	{"real: everyday: file to be read into the shell", realShell("$C", `. /etc/profile.d/$A.sh && sleep 3600`, "", ""),
 		"pod/$C .", []truth{{kinds: "Pod", field: "containers[0]", numbers: []string{"2"}}}, ""},
-	{"real: everyday: image, settings and probe at once", single("$C", `{terminationGracePeriodSeconds: 1, containers: `+
-		`[{name: one, image: "$REG/$A:$N"}, {name: two, image: $WEB, envFrom: [{configMapRef: {name: $B}}]}, {name: `+
+	{"real: everyday: image, settings and probe at once", single("$C", `{terminationGracePeriodSeconds: 1, `+
+		`containers: [{name: one, image: "$REG/$A:$N"}, {name: two, image: $WEB, envFrom: [{configMapRef: {name: $B}}]}, {name: `+
 		`three, image: $WEB, ports: [{containerPort: 8080}], readinessProbe: {periodSeconds: 1, tcpSocket: {port: `+
 		`$PORU}}}]}`), "pod/$C .", []truth{
 		{kinds: "Pod", field: "containers[0].image", value: "$REG/$A:$N"},

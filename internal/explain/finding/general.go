@@ -323,7 +323,9 @@ func (c *Cluster) MeantPods(self Object) []*corev1.Pod {
 func (c *Cluster) inside(o metav1.Object, self Object) []Finding {
 	found := of(c, o, self)
 	for _, x := range owned[metav1.Object](c, "ReplicaSet", o) {
-		found = append(found, of(c, x, objectOf("ReplicaSet", x))...)
+		if !superseded(x) {
+			found = append(found, of(c, x, objectOf("ReplicaSet", x))...)
+		}
 	}
 	var out []Finding
 	for _, f := range found {

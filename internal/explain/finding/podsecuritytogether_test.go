@@ -24,9 +24,9 @@ func TestAUserIsSetBesideRunAsNonRoot(t *testing.T) {
 		"two, and a user": {escalation + root, "securityContext: {runAsUser: 7}, ", false},
 		"another demand":  {escalation + "x", "", false},
 	} {
-		cluster := clusterOf(t, fmt.Sprintf(`{apiVersion: v1, kind: Event, metadata: {name: e, namespace: shop}, type: `+
-			`Warning, reason: FailedCreate, lastTimestamp: "2026-05-01T11:59:50Z", involvedObject: {kind: Deployment, `+
-			`namespace: shop, name: d}, message: 'pods is forbidden: violates PodSecurity "restricted:latest": %s'}
+		cluster := clusterOf(t, fmt.Sprintf(`{apiVersion: v1, kind: Event, metadata: {name: e, namespace: shop}, `+
+			`type: Warning, reason: FailedCreate, lastTimestamp: "2026-05-01T11:59:50Z", involvedObject: {`+
+			`kind: Deployment, namespace: shop, name: d}, message: 'pods is forbidden: violates PodSecurity "restricted:latest": %s'}
 ---
 `+shopDeployment+`{template: {spec: {%scontainers: [{name: a}]}}}}`, c.words, c.spec))
 		var runs []string

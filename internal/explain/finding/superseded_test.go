@@ -10,7 +10,7 @@ import (
 // one that has Pods yet, and one of nobody, still count.
 //
 // row: RST-10
-func TestOlderTemplatesWithoutPodsAreNotTold(t *testing.T) {
+func TestOlderTemplatesWithoutPodsDoNotCount(t *testing.T) {
 	const owner = `ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: d, uid: d, controller: true}]`
 	for name, c := range map[string]struct {
 		owners, replicas, status string
@@ -21,14 +21,16 @@ func TestOlderTemplatesWithoutPodsAreNotTold(t *testing.T) {
 		"is wanted":      {owner, "1", "0", true},
 		"of nobody":      {"labels: {}", "0", "0", true},
 	} {
-		cluster := clusterOf(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: shop, `+
-			`uid: d}, spec: {template: {spec: {containers: [{name: a}]}}}}
+		cluster := clusterOf(t, fmt.Sprintf(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, `+
+			`namespace: shop, uid: d}, spec: {template: {spec: {containers: [{name: a}]}}}}
 ---
-{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: d-1, namespace: shop, %s}, spec: {replicas: %s, template: `+
-			`{spec: {containers: [{name: a, ports: [{containerPort: 80}], readinessProbe: {tcpSocket: {port: 81}}}]}}}, `+
-			`status: {replicas: %s}}`, c.owners, c.replicas, c.status))
+{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: d-1, namespace: shop, %s}, spec: {replicas: %s, `+
+			`template: {spec: {containers: [{name: a, ports: [{containerPort: 80}], readinessProbe: {tcpSocket: {`+
+			`port: 81}}}]}}}, status: {replicas: %s}}`, c.owners, c.replicas, c.status))
+		d := Object{"Deployment", "shop", "d"}
 		for from, list := range map[string][]Finding{"all": All(cluster, "shop"),
-			"the Deployment": Of(cluster, Object{"Deployment", "shop", "d"})} {
+			"the Deployment": Of(cluster, d),
+			"what names it":  cluster.inside(cluster.Get(d), d)} {
 			if from != "all" && name == "of nobody" {
 				continue
 			}

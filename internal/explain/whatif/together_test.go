@@ -20,7 +20,8 @@ func TestRemediesForSeveralPodsOfATemplate(t *testing.T) {
 	if len(found) < 2 {
 		t.Fatalf("got %+v, want a request for all and one for a single Pod", found)
 	}
-	if want := "lower the cpu request of each Pod by 1500m to 500m: all 3 then have a node"; found[0].Description != want {
+	want := "lower the cpu request of each Pod by 1500m to 500m: all 3 then have a node"
+	if found[0].Description != want {
 		t.Errorf("got %q first, want %q", found[0].Description, want)
 	}
 	if len(found[0].Run) == 0 || !strings.Contains(found[0].Run[0], `"cpu":"500m"`) {
