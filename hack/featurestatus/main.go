@@ -5,7 +5,7 @@
 // (several rows: "// row: PRB-10, PRB-11"). The state of a row is
 //
 //   - proven: a test that names it passed, and every mutation of the row (package test/mutants) was
-//     killed while the packages it depends on were what they are now;
+//     killed while the files it depends on were what they are now;
 //   - tested: a test that names it passed;
 //   - broken: a test that names it failed;
 //   - not yet: no test that names it passed.

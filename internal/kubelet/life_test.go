@@ -271,6 +271,8 @@ func (r *rig) life() {
 //
 // An unmount that hangs keeps its Pod, and only that, Terminating; it is named with its path. When
 // it comes back the rest follows.
+//
+// row: PWK-28
 func TestUnmountThatHangs(t *testing.T) {
 	runTest(t, func(r *rig) {
 		m := r.watched()

@@ -132,6 +132,8 @@ func TestExclusiveCPUs(t *testing.T) {
 }
 
 // TestARefusedPodGivesBack: CPUs that a Pod was given are free again when another check refuses it.
+//
+// row: DEV-06
 func TestARefusedPodGivesBack(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.restartPinning(nil)

@@ -24,6 +24,8 @@ func (p plainDue) earliest() (key string, at time.Time) {
 
 // Keys come in the order of their times, of equal times by name, each once, at the earliest of its
 // times, whatever was asked for in between.
+//
+// row: TOO-06
 func TestManualKeysComeInOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {

@@ -31,6 +31,7 @@ func service(change ...func(*corev1.Service)) *corev1.Service {
 
 // row: CTL-14
 // row: PST-25
+// row: PRB-15
 func TestReadyAndUnreadyAreApart(t *testing.T) {
 	ended := func(p *corev1.Pod) {
 		p.Status.Phase = corev1.PodSucceeded

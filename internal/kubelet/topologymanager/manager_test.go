@@ -37,6 +37,7 @@ func TestMask(t *testing.T) {
 	}
 }
 
+// row: DEV-07
 func TestMergeHints(t *testing.T) {
 	two := topologymanager.NUMAInfo{Nodes: []int{0, 1}}
 	near := topologymanager.NUMAInfo{Nodes: []int{0, 1, 2, 3}, Distances: map[int][]uint64{

@@ -24,6 +24,9 @@ func running() v1.ContainerState {
 //
 // row: OPS-01
 // row: ISE-16
+// row: PST-06
+// row: PST-07
+// row: PST-11
 func TestTableRow(t *testing.T) {
 	inits := func(p *v1.Pod, states ...v1.ContainerStatus) {
 		for i := range states {
