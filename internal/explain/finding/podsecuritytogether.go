@@ -46,7 +46,8 @@ func (t *togetherSet) addUser(words string, spec *corev1.PodSpec) {
 	}
 }
 
-// withUser sets a user beside runAsNonRoot in the remedy of one container whose image alone says it.
+// withUser sets a user beside runAsNonRoot in the remedy of one container whose image alone says
+// it.
 func withUser(list []Remedy, self Object, x place, field string) []Remedy {
 	if len(list) != 1 || field != "securityContext."+notRoot || givenUser(x.spec, x.c.Name) {
 		return list

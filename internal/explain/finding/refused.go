@@ -308,8 +308,9 @@ func securityPatch(self Object, x place, fields string) string {
 	if strings.Contains(x.at, "initContainers[") {
 		list = "initContainers"
 	}
-	return kubectl(self, "patch", "--type=strategic -p "+shellquote.Quoted(fmt.Sprintf(`{"spec":{"template":{"spec":{%s:[`+
-		`{"name":%s,"securityContext":%s}]}}}}`, jsonText(list), jsonText(x.c.Name), fields)))
+	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{%s:[{"name":%s,"securityContext":%s}]}}}}`, jsonText(list),
+		jsonText(x.c.Name), fields)
+	return kubectl(self, "patch", "--type=strategic -p "+shellquote.Quoted(patch))
 }
 
 // demanded finds containers without a request or limit that a quota of the namespace demands.
