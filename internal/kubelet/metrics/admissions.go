@@ -12,24 +12,24 @@ import (
 
 // admissions counts which Pods the node takes in, and what it does to have room for them.
 type admissions struct {
-	evicted map[string]*prometheus.CounterVec // Pods and images that had to go
+	counts  map[string]*prometheus.CounterVec // of Pods and images that had to go, and of Pods that run again
 	levels  *prometheus.CounterVec
 	perPod  *prometheus.HistogramVec
 	orphans prometheus.Counter
-	again   *prometheus.CounterVec // Pods whose source took them away and has them again
 }
 
 func newAdmissions(k factory) admissions {
 	a := admissions{
-		again: k.counter("kubelet_restarted_pods_total",
-			"[ALPHA] Number of pods that have been restarted because they were deleted and recreated with the same UID "+
-				"while the kubelet was watching them (common for static pods, extremely uncommon for API pods)", "static"),
-		evicted: map[string]*prometheus.CounterVec{
+		counts: map[string]*prometheus.CounterVec{
 			"pods": k.counter("kubelet_preemptions",
 				"[ALPHA] Cumulative number of pod preemptions by preemption resource", "preemption_signal"),
 			"images": k.counter("kubelet_image_garbage_collected_total",
 				"[ALPHA] Total number of images garbage collected by the kubelet, whether through disk usage or "+
 					"image age.", "reason"),
+			"restarted": k.counter("kubelet_restarted_pods_total",
+				"[ALPHA] Number of pods that have been restarted because they were deleted and recreated with the "+
+					"same UID while the kubelet was watching them (common for static pods, extremely uncommon for "+
+					"API pods)", "static"),
 		},
 		levels: k.counter("kubelet_pod_level_resources_admission_total",
 			"[ALPHA] Total number of pods admitted during Kubelet admission, categorized by resource configuration "+
@@ -43,7 +43,7 @@ func newAdmissions(k factory) admissions {
 				"the API or in the local configuration, which is unusual.").WithLabelValues(),
 	}
 	for _, static := range []string{"true", ""} { // both are there from the beginning
-		a.again.WithLabelValues(static)
+		a.counts["restarted"].WithLabelValues(static)
 	}
 	return a
 }
@@ -51,14 +51,14 @@ func newAdmissions(k factory) admissions {
 // Preempted counts Pods that were ended for a critical one that lacked a resource.
 func (m *Metrics) Preempted(resource string, pods int) {
 	if m != nil {
-		m.admissions.evicted["pods"].WithLabelValues(resource).Add(float64(pods))
+		m.admissions.counts["pods"].WithLabelValues(resource).Add(float64(pods))
 	}
 }
 
 // ImageCollected counts an image that was removed, for want of space or for its age.
 func (m *Metrics) ImageCollected(reason string) {
 	if m != nil {
-		m.admissions.evicted["images"].WithLabelValues(reason).Inc()
+		m.admissions.counts["images"].WithLabelValues(reason).Inc()
 	}
 }
 
@@ -72,7 +72,7 @@ func (m *Metrics) Orphaned() {
 // StaticPodRestarted counts a static Pod that runs again under the UID that it had.
 func (m *Metrics) StaticPodRestarted() {
 	if m != nil {
-		m.admissions.again.WithLabelValues("true").Inc()
+		m.admissions.counts["restarted"].WithLabelValues("true").Inc()
 	}
 }
 

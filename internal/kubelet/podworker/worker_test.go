@@ -150,8 +150,9 @@ func TestAStaticPodThatIsThereAgainIsCounted(t *testing.T) {
 			}
 			return strings.Join(out, "\n")
 		}
-		const none, one = `kubelet_restarted_pods_total{static=""} 0` + "\n" + `kubelet_restarted_pods_total{static="true"} 0`,
-			`kubelet_restarted_pods_total{static=""} 0` + "\n" + `kubelet_restarted_pods_total{static="true"} 1`
+		const family = "kubelet_restarted_pods_total"
+		const none = family + `{static=""} 0` + "\n" + family + `{static="true"} 0`
+		const one = family + `{static=""} 0` + "\n" + family + `{static="true"} 1`
 		if got := restarted(); got != none {
 			t.Errorf("before: got %q, want %q", got, none)
 		}
