@@ -12,19 +12,19 @@ import (
 
 // admissions counts which Pods the node takes in, and what it does to have room for them.
 type admissions struct {
-	evicted map[string]*prometheus.CounterVec // Pods and images that had to go
+	evicted map[string]*prometheus.CounterVec // Pods and images that had to go, static Pods that came back
 	levels  *prometheus.CounterVec
 	perPod  *prometheus.HistogramVec
 	orphans prometheus.Counter
-	again   *prometheus.CounterVec // Pods whose source took them away and has them again
 }
 
 func newAdmissions(k factory) admissions {
 	a := admissions{
-		again: k.counter("kubelet_restarted_pods_total",
-			"[ALPHA] Number of pods that have been restarted because they were deleted and recreated with the same UID "+
-				"while the kubelet was watching them (common for static pods, extremely uncommon for API pods)", "static"),
 		evicted: map[string]*prometheus.CounterVec{
+			"restarts": k.counter("kubelet_restarted_pods_total",
+				"[ALPHA] Number of pods that have been restarted because they were deleted and recreated with "+
+					"the same UID while the kubelet was watching them (common for static pods, extremely "+
+					"uncommon for API pods)", "static"),
 			"pods": k.counter("kubelet_preemptions",
 				"[ALPHA] Cumulative number of pod preemptions by preemption resource", "preemption_signal"),
 			"images": k.counter("kubelet_image_garbage_collected_total",
@@ -43,7 +43,7 @@ func newAdmissions(k factory) admissions {
 				"the API or in the local configuration, which is unusual.").WithLabelValues(),
 	}
 	for _, static := range []string{"true", ""} { // both are there from the beginning
-		a.again.WithLabelValues(static)
+		a.evicted["restarts"].WithLabelValues(static)
 	}
 	return a
 }
@@ -72,7 +72,7 @@ func (m *Metrics) Orphaned() {
 // StaticPodRestarted counts a static Pod that runs again under the UID that it had.
 func (m *Metrics) StaticPodRestarted() {
 	if m != nil {
-		m.admissions.again.WithLabelValues("true").Inc()
+		m.admissions.evicted["restarts"].WithLabelValues("true").Inc()
 	}
 }
 

@@ -150,8 +150,8 @@ func TestAStaticPodThatIsThereAgainIsCounted(t *testing.T) {
 			}
 			return strings.Join(out, "\n")
 		}
-		const none, one = `kubelet_restarted_pods_total{static=""} 0` + "\n" + `kubelet_restarted_pods_total{static="true"} 0`,
-			`kubelet_restarted_pods_total{static=""} 0` + "\n" + `kubelet_restarted_pods_total{static="true"} 1`
+		const both = `kubelet_restarted_pods_total{static=""} 0` + "\n" + `kubelet_restarted_pods_total{static="true"} `
+		const none, one = both + "0", both + "1"
 		if got := restarted(); got != none {
 			t.Errorf("before: got %q, want %q", got, none)
 		}

@@ -38,7 +38,8 @@ func TestMemoryUse(t *testing.T) {
 			got, err := tree.MemoryUse(at)
 			set, err2 := tree.WorkingSet(at)
 			if err != nil || err2 != nil || got != want || set != want.WorkingSet {
-				t.Errorf("version %s, %s: got %+v, %v, working set %d, %v, want %+v", version, at, got, err, set, err2, want)
+				t.Errorf("version %s, %s: got %+v, %v, set %d, %v, want %+v", version, at, got, err, set, err2,
+					want)
 			}
 		}
 		if _, err := tree.WorkingSet("/g/gone"); !errors.Is(err, fs.ErrNotExist) {

@@ -335,11 +335,11 @@ func TestOnlyTheVictimsContainersAreRead(t *testing.T) {
 		const want = "Container app was using 53687091199, request is 0, has larger consumption of memory. "
 		end := w.ends["big"]
 		if !slices.Equal(read, []string{"big"}) || !strings.HasSuffix(end.Message, want) || end.Victim != end.Message {
-			t.Errorf("got containers of %v read, message %q, want big's, and it to end with %q", read, end.Message, want)
+			t.Errorf("got containers of %v read, message %q, want big's, and %q", read, end.Message, want)
 		}
 	})
 	run(t, eviction.NodeFsAvailable, func(w *testNode) {
-		w.d.Containers = func(p *v1.Pod) []eviction.ContainerUse { t.Error("the memory of containers is read"); return nil }
+		w.d.Containers = func(*v1.Pod) []eviction.ContainerUse { t.Error("containers are read"); return nil }
 		w.free = gi
 		w.add("web", 9*gi)
 		w.begin()

@@ -183,8 +183,7 @@ func (o *Observer) readMounts(ctx context.Context) (m mounts, ok bool) {
 }
 
 // Measure reads what Pods take of a resource. Memory and processes are read from cgroups, without
-// the runtime, which may be what hangs, and without their containers; Pods without a cgroup are left
-// out.
+// the runtime, which may be what hangs, and without containers; Pods without a cgroup are left out.
 func (o *Observer) Measure(ctx context.Context, of v1.ResourceName,
 	pods []*v1.Pod) (map[types.UID]eviction.PodUse, error) {
 	out := map[types.UID]eviction.PodUse{}

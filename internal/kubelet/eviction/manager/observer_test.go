@@ -208,8 +208,8 @@ func TestUseOfPods(t *testing.T) {
 	got, err := o.Measure(t.Context(), v1.ResourceMemory, []*v1.Pod{p, gone})
 	u := got["up"]
 	if err != nil || len(got) != 1 || *u.Memory != 400*mi || len(u.Containers) != 0 {
-		t.Errorf("memory: got %+v, %v, want 400Mi of the Pod, nothing of containers and of the Pod without a cgroup", got,
-			err)
+		t.Errorf("memory: got %+v, %v, want 400Mi of the Pod, nothing of containers, of a Pod without a cgroup",
+			got, err)
 	}
 	if c := o.Containers(p); len(c) != 1 || c[0].Name != "app" || *c[0].Memory != 300*mi {
 		t.Errorf("containers: got %+v, want 300Mi of app", c)
