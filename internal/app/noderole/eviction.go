@@ -110,8 +110,7 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 }
 
 // kernel is what tells that memory runs short: the machine's pressure and, on cgroup v2, the limits
-// of the Pods' cgroup and readings of use; with kernelMemcgNotification on cgroup v1 an amount of
-// use.
+// of the Pods' cgroup; with kernelMemcgNotification on cgroup v1 an amount of use.
 func (n *Role) kernel(tree *cgroup.Tree, podsPath string) manager.Kernel {
 	k := manager.Kernel{Others: map[string]func() (manager.Notice, error){
 		"memory pressure": func() (manager.Notice, error) {
@@ -123,7 +122,6 @@ func (n *Role) kernel(tree *cgroup.Tree, podsPath string) manager.Kernel {
 		},
 	}}
 	if tree.Version() == 2 {
-		k.ReadUsage = true
 		k.Others["memory.events of the Pods"] = func() (manager.Notice, error) { return tree.NotifyEvents(podsPath) }
 	} else if n.config.KernelMemcgNotification {
 		k.Usage = func(path string, bytes uint64) (manager.Notice, error) { return tree.NotifyUsage(path, bytes) }

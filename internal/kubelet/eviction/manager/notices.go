@@ -20,14 +20,12 @@ type Notice interface {
 	Close() error
 }
 
-// Kernel tells when to look at memory at once. A nil field tells nothing.
+// Kernel tells when to look at memory at once, beside what the Watcher reads itself. A nil field
+// tells nothing.
 type Kernel struct {
 	// Usage tells when a cgroup's memory in use crosses a number of bytes
 	// (kernelMemcgNotification, cgroup v1)
 	Usage func(path string, bytes uint64) (Notice, error)
-	// ReadUsage has use be read, the more often the closer a threshold is: cgroup v2 tells of no
-	// amount of use
-	ReadUsage bool
 	// Others are what tells by itself, with their names: pressure of the machine, limits of the
 	// Pods' cgroup that were hit. Opening one of something that is not there (fs.ErrNotExist) is
 	// tried again
@@ -61,11 +59,11 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 	for _, t := range w.Thresholds {
 		at, memory := w.cgroup(t.Signal)
-		switch {
-		case memory && w.Kernel.Usage != nil:
-			all.Go(func() { w.followUsage(ctx, at, t) })
-		case memory && w.Kernel.ReadUsage:
+		if memory {
 			all.Go(func() { w.readUsage(ctx, at, t) })
+		}
+		if memory && w.Kernel.Usage != nil {
+			all.Go(func() { w.followUsage(ctx, at, t) })
 		}
 	}
 	all.Wait()
@@ -183,7 +181,9 @@ func NextReading(left int64) time.Duration {
 	return min(max(time.Duration(left/fastestUse), readingInterval), Period)
 }
 
-// readUsage asks for a look whenever the use of memory comes to a threshold.
+// readUsage asks for a look whenever the use of memory comes to a threshold. It reads more often
+// the closer that is: cgroup v2 tells of no amount of use, and what version 1 tells of counts page
+// cache, which comes and goes meanwhile.
 func (w *Watcher) readUsage(ctx context.Context, at string, t eviction.Threshold) {
 	met := false
 	for {
