@@ -71,9 +71,8 @@ func optionAsProgram(c *Cluster, o metav1.Object, self Object) []Finding {
 		f := Finding{Code: "OptionAsProgram", Severity: Threat, Stage: StageRun, Object: self,
 			Field: x.at + ".command[0]", Value: x.c.Command[0], Want: "args", Message: fmt.Sprintf("The command of "+
 				"container %s of %s %s begins with %s, an option: command replaces the program of the image, so "+
-				"that a "+
-				"program of this name is looked for. Options for the image's own program belong into args.", x.c.Name,
-				self.Kind, self.Name, x.c.Command[0])}
+				"that a program of this name is looked for. Options for the image's own program belong into args.",
+				x.c.Name, self.Kind, self.Name, x.c.Command[0])}
 		args := slices.Concat(x.c.Command, x.c.Args)
 		var words []string
 		for _, a := range args {
