@@ -63,8 +63,7 @@ func driverFindings(in In) []finding.Finding {
 		if !slices.Contains(in.Drivers.Registered, name) {
 			f.Code, f.Field, f.Value = "DriverNotRegistered", "metadata.name", name
 			f.Message = fmt.Sprintf("CSI driver %s is not registered with the kubelet of node %s: its node plugin "+
-				"does not "+
-				"run there, or its registrar does not.", name, node.Name)
+				"does not run there, or its registrar does not.", name, node.Name)
 			if near, how := finding.Near(name, in.Drivers.Registered); near != "" {
 				f.Want = near
 				f.Message += fmt.Sprintf(" There is %s; %s.", near, how)

@@ -201,8 +201,7 @@ func noHealthService(in In, f journal.Probed, output string) probeDiagnosis {
 		}
 	})
 	return probeDiagnosis{text: fmt.Sprintf("asks port %d by gRPC, and the health service (grpc.health.v1.Health) "+
-		"does "+
-		"not answer there: %s", port, output), fixes: append([]Fix{fix},
+		"does not answer there: %s", port, output), fixes: append([]Fix{fix},
 		textFixes("or let the program serve grpc.health.v1.Health on that port")...)}
 }
 

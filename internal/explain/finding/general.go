@@ -32,8 +32,7 @@ func owners(c *Cluster, o metav1.Object, self Object) []Finding {
 		f := Finding{Code: "OwnerMissing", Severity: Threat, Stage: StageControl, Object: self,
 			Field: fmt.Sprintf("metadata.ownerReferences[%d]", i), Value: r.Name, Related: []Object{to},
 			Message: fmt.Sprintf("%s %s has the owner %s %s with UID %s, and there is none: the garbage collector "+
-				"deletes "+
-				"it, if it has no other owner.", self.Kind, self.Name, r.Kind, r.Name, r.UID)}
+				"deletes it, if it has no other owner.", self.Kind, self.Name, r.Kind, r.Name, r.UID)}
 		if x != nil {
 			f.Message += fmt.Sprintf(" There is one of that name with another UID, %s.", x.GetUID())
 		} else if near, how := Near(r.Name, c.names(r.Kind, self.Namespace)); near != "" {
@@ -83,8 +82,7 @@ func lease(c *Cluster, o metav1.Object, self Object) []Finding {
 		Value: l.Spec.RenewTime.UTC().Format(time.RFC3339), Numbers: map[string]string{"age": age.Round(
 			time.Second).String(), "leaseDurationSeconds": fmt.Sprint(seconds), "holder": holder},
 		Message: fmt.Sprintf("Lease %s has run out: %s renewed it last %s ago, and it is good for %d s. Its holder "+
-			"does "+
-			"not run, or cannot write.", self.Name, holder, age.Round(time.Second), seconds)}}
+			"does not run, or cannot write.", self.Name, holder, age.Round(time.Second), seconds)}}
 }
 
 // conditions finds an object of a kind without rules of its own whose conditions say that it is not
@@ -149,8 +147,7 @@ func runtimeClass(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	f := Finding{Code: "NodeLabelMissing", Stage: StagePlacement, Object: self, Field: "scheduling.nodeSelector",
 		Value: labels.Set(want).String(), Message: fmt.Sprintf("RuntimeClass %s is for nodes with %s, and none of "+
-			"the %d "+
-			"nodes has that.", self.Name, labels.Set(want), len(among))}
+			"the %d nodes has that.", self.Name, labels.Set(want), len(among))}
 	if d, ok := nearestNode(want, among); ok {
 		f.describe(d)
 		f.Remedies = []Remedy{c.selectInstead(self, f.Field, d)}

@@ -199,12 +199,11 @@ func diskFiles(_ *Cluster, o metav1.Object, self Object) []Finding {
 			Field: fmt.Sprintf("%s.volumes[%d].emptyDir.sizeLimit", at, i), Value: size,
 			Numbers: map[string]string{"sizeLimit": size, "limit": sum.String()},
 			Message: fmt.Sprintf("Volume %s of %s %s may hold %s, and the containers may use %s of ephemeral "+
-				"storage in "+
-				"all (limits), with the files of such volumes: the Pod is evicted before the volume is full.", name,
+				"storage in all (limits), with the files of such volumes: the Pod is evicted before the volume is "+
+				"full.", name,
 				self.Kind, self.Name, size, sum.String()),
 			Remedies: []Remedy{{Say: fmt.Sprintf("raise the limits of ephemeral-storage above %s, or lower the "+
-				"volume's "+
-				"sizeLimit below %s", size, sum.String())}}})
+				"volume's sizeLimit below %s", size, sum.String())}}})
 	}
 	return out
 }

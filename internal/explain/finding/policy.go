@@ -172,8 +172,7 @@ func (c *Cluster) portRange(self Object, p networkingv1.NetworkPolicyPort, numbe
 		Value: fmt.Sprint(last), Want: fmt.Sprint(near),
 		Numbers: map[string]string{"port": fmt.Sprint(first), "endPort": fmt.Sprint(last)},
 		Message: fmt.Sprintf("NetworkPolicy %s lets %s ports %d to %d pass, and no Pod it is about declares one of "+
-			"them: "+
-			"they declare %s.", self.Name, protocolOf(p), first, last, joined(numbers))}
+			"them: they declare %s.", self.Name, protocolOf(p), first, last, joined(numbers))}
 	if near < first {
 		f.Field, f.Value = at+".port", fmt.Sprint(first)
 	}

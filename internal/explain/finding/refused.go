@@ -110,8 +110,7 @@ func (c *Cluster) webhookCauses(self Object, name, words string) []Finding {
 				}
 				f := Finding{Code: code, Stage: StageCreation, Object: at, Field: field, Value: name,
 					Related: []Object{self}, Message: fmt.Sprintf("Webhook %s of %s %s keeps the Pods of %s %s "+
-						"from being "+
-						"made: %s", name, kind, at.Name, self.Kind, self.Name, words)}
+						"from being made: %s", name, kind, at.Name, self.Kind, self.Name, words)}
 				if u := w.config.URL; u != nil && code == "WebhookFails" {
 					f.Field, f.Value = field+".url", *u
 				}
@@ -370,8 +369,7 @@ func (c *Cluster) unstated(o metav1.Object, self Object, d demand) []Finding {
 			Field: fmt.Sprintf("%s.resources.%s.%s", x.at, field, name), Want: amount,
 			Related: []Object{objectOf("ResourceQuota", q)}, Message: fmt.Sprintf("Quota %s of namespace %s counts %s "+
 				"of %s, so every container must state them, and container %s of %s %s does not: the API server "+
-				"refuses "+
-				"such Pods.", q.Name, self.Namespace, field, name, x.c.Name, self.Kind, self.Name)}
+				"refuses such Pods.", q.Name, self.Namespace, field, name, x.c.Name, self.Kind, self.Name)}
 		if self.Kind != "Job" && self.Kind != "CronJob" {
 			f.Remedies = []Remedy{{Say: fmt.Sprintf("state them, for instance %s", amount), Run: []string{
 				fmt.Sprintf("kubectl -n %s set resources %s %s -c %s --%s=%s=%s", self.Namespace, self.lower(),

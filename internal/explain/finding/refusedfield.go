@@ -48,8 +48,7 @@ func (c *Cluster) deniedByPolicy(self Object, o metav1.Object, m []string) []Fin
 	}
 	f.Remedies = []Remedy{mend,
 		{Say: fmt.Sprintf("or let the policy only warn about it (validationActions of binding %s): it then lets "+
-			"others "+
-			"pass too", m[2]), Run: []string{kubectl(f.Related[0], "patch",
+			"others pass too", m[2]), Run: []string{kubectl(f.Related[0], "patch",
 			`--type=merge -p '{"spec":{"validationActions":["Warn"]}}'`)}}}
 	return append([]Finding{f}, c.quotedByRefusal(self, o, f.Code, f.Value+" "+m[3])...)
 }
@@ -156,8 +155,8 @@ func (c *Cluster) derivedName(self Object, words string) []Finding {
 	f.Numbers = map[string]string{"length": fmt.Sprint(len(long)), "most": fmt.Sprint(most),
 		"nameMost": fmt.Sprint(len(self.Name) - over)}
 	f.Message = fmt.Sprintf("The name of %s %s is too long: its Pods get %s, which is made of it and has %d "+
-		"characters, "+
-		"and %d are allowed. The name may have %d.", self.Kind, self.Name, long, len(long), most, len(self.Name)-over)
+		"characters, and %d are allowed. The name may have %d.",
+		self.Kind, self.Name, long, len(long), most, len(self.Name)-over)
 	f.Remedies = []Remedy{{Say: fmt.Sprintf("make it anew with a shorter name, such as %s", f.Want), Run: []string{
 		kubectl(self, "get", "-o json") + " | kubectl patch --local -f - --type=merge -p " + shellquote.Quoted(
 			fmt.Sprintf(`{"metadata":{"name":%s,"uid":null,"resourceVersion":null}}`, jsonText(f.Want))) +

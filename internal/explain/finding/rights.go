@@ -57,8 +57,8 @@ func role(c *Cluster, o metav1.Object, self Object) []Finding {
 			if near, how := verbMeant(v); near != "" {
 				f := Finding{Code: "VerbUnknown", Severity: Threat, Stage: StageCreation, Object: self,
 					Field: fmt.Sprintf("%s.verbs[%d]", at, j), Value: v, Want: near, Message: fmt.Sprintf("%s %s "+
-						"allows "+
-						"%s, which is no verb of the API. Perhaps %s was meant; %s.", self.Kind, self.Name, v, near,
+						"allows %s, which is no verb of the API. Perhaps %s was meant; %s.",
+						self.Kind, self.Name, v, near,
 						how)}
 				f.setTo(c, jsonText(near))
 				out = append(out, f)
@@ -208,8 +208,7 @@ func webhookRules(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 		f := Finding{Code: "SelectsNothing", Severity: Threat, Stage: StageCreation, Object: self,
 			Field: fmt.Sprintf("webhooks[%d].namespaceSelector", i), Value: s.String(), Message: fmt.Sprintf("%s "+
-				"%s asks "+
-				"about namespaces with %s, and there is none: it is never asked.", self.Kind, self.Name, s)}
+				"%s asks about namespaces with %s, and there is none: it is never asked.", self.Kind, self.Name, s)}
 		if d, ok := nearestLabels(want, c.labelledNamespaces()); ok {
 			f.describe(d)
 			f.Remedies = []Remedy{c.selectIn(self, f.Field, ns, d)}
@@ -241,8 +240,7 @@ func admissionPolicy(c *Cluster, o metav1.Object, self Object) []Finding {
 		func(b *admissionv1.ValidatingAdmissionPolicyBinding) bool { return b.Spec.PolicyName == p.Name }) {
 		out = append(out, Finding{Code: "PolicyUnbound", Severity: Threat, Stage: StageCreation, Object: self,
 			Field: "metadata.name", Value: p.Name, Message: fmt.Sprintf("No ValidatingAdmissionPolicyBinding names "+
-				"policy "+
-				"%s: it checks nothing.", p.Name)})
+				"policy %s: it checks nothing.", p.Name)})
 	}
 	if t := p.Status.TypeChecking; t != nil {
 		for _, w := range t.ExpressionWarnings {

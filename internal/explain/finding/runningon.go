@@ -110,13 +110,11 @@ func heldPods(c *Cluster, o metav1.Object, self Object) []Finding {
 		Field: "metadata.finalizers", Value: strings.Join(finalizers, ","), Related: append(related[1:], self),
 		Numbers: map[string]string{"pods": fmt.Sprint(len(names))},
 		Message: fmt.Sprintf("%d Pods of %s %s have ended and are being deleted (%s), and finalizers hold them: "+
-			"%s. They "+
-			"stay until whoever set these removes them.", len(names), self.Kind, self.Name, joined(names),
+			"%s. They stay until whoever set these removes them.", len(names), self.Kind, self.Name, joined(names),
 			joined(finalizers))}
 	if len(names) == 1 {
 		f.Message = fmt.Sprintf("Pod %s of %s %s has ended and is being deleted, and is held by %s. It stays until "+
-			"whoever "+
-			"set that removes it.", names[0], self.Kind, self.Name, joined(finalizers))
+			"whoever set that removes it.", names[0], self.Kind, self.Name, joined(finalizers))
 	}
 	for _, x := range related {
 		for _, r := range finalizerRemedies(x, finalizers) {
@@ -201,9 +199,8 @@ func initServes(c *Cluster, o metav1.Object, self Object) []Finding {
 			what = "declares port " + f.Numbers["port"]
 		}
 		f.Message = fmt.Sprintf("Init container %s of %s %s %s and has run for %s: such a program does not end, "+
-			"and every "+
-			"container after an init container waits until that has ended. With restartPolicy Always it is a sidecar, "+
-			"beside which the others start.", x.Name, self.Kind, self.Name, what, runs)
+			"and every container after an init container waits until that has ended. With restartPolicy Always it is "+
+			"a sidecar, beside which the others start.", x.Name, self.Kind, self.Name, what, runs)
 		if root != self {
 			f.Related = []Object{self}
 		}

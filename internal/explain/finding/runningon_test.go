@@ -77,19 +77,17 @@ func TestRefusalsBlameWhatTheyAreMadeOf(t *testing.T) {
 		"object.spec.x}]}]}"
 	level := func(words string) string {
 		return refused("StatefulSet", "s", "{initContainers: [{name: i, ports: [{hostPort: 80}]}], containers: "+
-			"[{name: a, "+
-			"ports: [{containerPort: 1}, {hostPort: 81}]}], volumes: [{name: u}, {name: v, hostPath: {path: /x}}]}",
+			"[{name: a, ports: [{containerPort: 1}, {hostPort: 81}]}], volumes: [{name: u}, {name: v, hostPath: "+
+			"{path: /x}}]}",
 			`pods is forbidden: violates PodSecurity "baseline:latest": `+words)
 	}
 	expectFindings(t, []struct{ cluster, of, want string }{
 		{refused("StatefulSet", "s", "{containers: []}", "pods is forbidden: expression 'object.spec.x' resulted "+
-			"in error: "+
-			"no such key: x") + hook, "StatefulSet shop s",
+			"in error: no such key: x") + hook, "StatefulSet shop s",
 			"ExpressionWrong webhooks[0].matchConditions[1].expression " +
 				"object.spec.x"},
 		{refused("StatefulSet", "s", "{containers: []}", "pods is forbidden: expression 'object.spec.y' resulted "+
-			"in error: "+
-			"no such key: y") + hook, "StatefulSet shop s", "no ExpressionWrong"},
+			"in error: no such key: y") + hook, "StatefulSet shop s", "no ExpressionWrong"},
 		{refused("StatefulSet", name, "{containers: []}", `invalid: metadata.labels: Invalid value: `+
 			`"`+name+`-12345678": `+
 			"must be no more than 63 bytes"), "StatefulSet shop " + name, "NameTooLong metadata.name " + name},

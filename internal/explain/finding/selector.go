@@ -202,8 +202,7 @@ func (c *Cluster) onWorkloads(f *Finding, want map[string]string) {
 			template := map[string]any{"metadata": map[string]any{"labels": want}}
 			raw, _ := json.Marshal(map[string]any{"spec": map[string]any{"template": template}}) // never fails
 			f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("give the Pods of %s the label too, in its "+
-				"template: "+
-				"they are made anew", o.GetName()), Run: []string{kubectl(objectOf(kind, o), "patch",
+				"template: they are made anew", o.GetName()), Run: []string{kubectl(objectOf(kind, o), "patch",
 				"--type=merge -p "+shellquote.Quoted(string(raw)))}})
 			if f.Object.Kind == "Service" && len(own) > 0 {
 				f.Want = labels.Set(own).String()

@@ -74,13 +74,10 @@ func sharedPaths(c *Cluster, o metav1.Object, self Object) []Finding {
 				out = append(out, Finding{Code: "PathTaken", Severity: Threat, Stage: StageTraffic, Object: self,
 					Field: fmt.Sprintf("spec.rules[%d].http.paths[%d].path", a.rule, a.path), Value: host + path,
 					Related: []Object{objectOf("Ingress", other)}, Message: fmt.Sprintf("Ingresses %s and %s both "+
-						"have "+
-						"%s%s: one sends it to %s, the other to %s, and a controller can obey one alone, often the "+
-						"older "+
-						"(%s).", self.Name, other.Name, host, path, a.to, b.to, older),
+						"have %s%s: one sends it to %s, the other to %s, and a controller can obey one alone, often "+
+						"the older (%s).", self.Name, other.Name, host, path, a.to, b.to, older),
 					Remedies: []Remedy{{Say: fmt.Sprintf("give one of them another host or path, or delete it: %s "+
-						"serves "+
-						"it then", other.Name)}}})
+						"serves it then", other.Name)}}})
 			}
 		}
 	}
@@ -105,8 +102,8 @@ func pathTwice(x *networkingv1.Ingress, self Object) []Finding {
 		out = append(out, Finding{Code: "PathTaken", Severity: Threat, Stage: StageTraffic, Object: self,
 			Field: at + ".path", Value: r.Host + r.HTTP.Paths[p.path].Path,
 			Message: fmt.Sprintf("Ingress %s has %s%s twice, in spec.rules[%d].http.paths[%d] for %s and in %s for "+
-				"%s: one "+
-				"of them alone gets requests.", self.Name, r.Host, r.HTTP.Paths[p.path].Path, was.rule, was.path,
+				"%s: one of them alone gets requests.",
+				self.Name, r.Host, r.HTTP.Paths[p.path].Path, was.rule, was.path,
 				was.to,
 				at, p.to), Remedies: []Remedy{{Say: "remove the one that is not meant, or give it another path",
 				Run: []string{kubectl(self, "patch", fmt.Sprintf(`--type=json -p '[{"op":"remove","path":%s}]'`,

@@ -83,8 +83,7 @@ func storageClass(c *Cluster, o metav1.Object, self Object) []Finding {
 		if _, ok := get[metav1.Object](c, "CSIDriver", "", x.Provisioner); !ok {
 			f := Finding{Code: "ProvisionerUnknown", Severity: Threat, Stage: StageVolume, Object: self,
 				Field: "provisioner", Value: x.Provisioner, Message: fmt.Sprintf("Storage class %s has the "+
-					"provisioner "+
-					"%s, and no CSIDriver of that name is registered.", self.Name, x.Provisioner)}
+					"provisioner %s, and no CSIDriver of that name is registered.", self.Name, x.Provisioner)}
 			// a provisioner need not be a CSI driver
 			if near, how := Near(x.Provisioner, c.names("CSIDriver", "")); near != "" {
 				f.Want = near
@@ -152,8 +151,7 @@ func attachment(_ *Cluster, o metav1.Object, self Object) []Finding {
 	if len(out) == 0 && !a.Status.Attached && a.DeletionTimestamp == nil {
 		out = append(out, Finding{Code: "NotAttached", Severity: Threat, Stage: StageVolume, Object: self,
 			Field: "status.attached", Value: "false", Message: fmt.Sprintf("Driver %s has not attached the volume "+
-				"of %s "+
-				"to node %s yet.", a.Spec.Attacher, self.Name, a.Spec.NodeName)})
+				"of %s to node %s yet.", a.Spec.Attacher, self.Name, a.Spec.NodeName)})
 	}
 	return out
 }

@@ -121,8 +121,7 @@ func TestPathsOfTwoIngressesAreNamed(t *testing.T) {
 	const taken = "PathTaken spec.rules[0].http.paths[0].path a.example.com/x"
 	one := ingress("i", "", "/x", "s")
 	double := strings.Replace(one, "paths: [", "paths: [{path: /x/, pathType: Prefix, backend: {service: {name: t, "+
-		"port: "+
-		"{number: 80}}}}, ", 1)
+		"port: {number: 80}}}}, ", 1)
 	expectFindings(t, []struct{ cluster, of, want string }{
 		{one + ingress("j", "", "/x", "t"), "Ingress shop i", taken},
 		{one + ingress("j", "", "/x", "s"), "Ingress shop i", "no PathTaken"},
