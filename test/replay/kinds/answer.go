@@ -26,6 +26,7 @@ var (
 	nodePort   = regexp.MustCompile(`\b3[0-2]\d{3}\b`)
 	version    = regexp.MustCompile(`"resourceVersion":"\d+"`)
 	age        = regexp.MustCompile(`^(\d+[ydhms])+$`)
+	ago        = regexp.MustCompile(`\((\d+[ydhms])+ ago\)`)
 	goType     = regexp.MustCompile(`\*?\b(core|apps|batch|policy|autoscaling|rbac|networking|storage|certificates|` +
 		`resource|discovery|coordination|scheduling|node|admissionregistration|flowcontrol|v1|v1beta1|v2)\.([A-Z]\w+)`)
 	storeKey  = regexp.MustCompile(`Key: /[^,]*`)
@@ -192,6 +193,7 @@ func (m *Mask) Cells(table *metav1.Table) string {
 		if age.MatchString(text) {
 			text = "<age>"
 		}
+		text = ago.ReplaceAllString(text, "(<age> ago)")
 		out = append(out, m.Text(text))
 	}
 	return strings.Join(out, " | ")
