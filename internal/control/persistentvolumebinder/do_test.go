@@ -73,7 +73,7 @@ func TestOperationsOfProvisionersAreMeasured(t *testing.T) {
 	operationErrors.Reset()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		client := fake.NewClientset(claim(), class("example.com/p", storagev1.VolumeBindingImmediate))
+		client := fake.NewClientset(class("example.com/p", storagev1.VolumeBindingImmediate))
 		shared := informers.NewSharedInformerFactory(client, 0)
 		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared,
 			Recorder: record.NewFakeRecorder(99), Journal: journal.Discard{}})
@@ -89,12 +89,14 @@ func TestOperationsOfProvisionersAreMeasured(t *testing.T) {
 			time.Sleep(d)
 			synctest.Wait()
 		}
-		pass(3*time.Second, nil) // the provisioner takes so long
+		pass(time.Minute, nil) // the caches are in sync
+		_, err := client.CoreV1().PersistentVolumeClaims("ns").Create(ctx, claim(), metav1.CreateOptions{})
+		pass(3*time.Second, err) // the provisioner takes so long
 		provisioned := vol("v", "1Gi", withClaimRef("data", "u"), func(v *v1.PersistentVolume) {
 			v.Annotations = map[string]string{volume.AnnDynamicallyProvisioned: "example.com/p"}
 			v.Spec.PersistentVolumeReclaimPolicy = v1.PersistentVolumeReclaimDelete
 		})
-		_, err := volumes.Create(ctx, provisioned, metav1.CreateOptions{})
+		_, err = volumes.Create(ctx, provisioned, metav1.CreateOptions{})
 		pass(time.Minute, err)
 		expectOperation(t, "example.com/p", "provision", 1, 3, 0)
 		pass(time.Minute, client.CoreV1().PersistentVolumeClaims("ns").Delete(ctx, "data", metav1.DeleteOptions{}))
