@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +31,8 @@ const (
 // eviction measures how soon a Pod is told to end when all Pods together have eaten what they may:
 // a hard threshold of memory, with the cgroup of all Pods as what runs short. "threshold" is when a
 // reading of that cgroup, one each millisecond, first has less left than the threshold; "decided"
-// is the entry Evicted of the Pod's journal, "TERM" that its first process was sent its stop
+// is the entry Evicted of the Pod's journal (which stands for the threshold too when the kubelet was
+// quicker than those readings), "TERM" that its first process was sent its stop
 // signal, "KILL" that all of it was killed because it had not ended after the two seconds that a
 // victim has. A victim that "ends" does so at its stop signal, one that "ignores-term" does not.
 // "pass" is one of the eviction manager over 110 Pods.
@@ -137,17 +139,17 @@ func eater(name, trap string) *v1.Pod {
 	return p
 }
 
-// short waits until the Pods have less left than the threshold, and returns when that was read.
+// short waits until the Pods have less left than the threshold, and returns when that was read; the
+// zero time when ctx ends before.
 func (p podsCgroup) short(ctx context.Context) (time.Time, error) {
-	for {
+	for ctx.Err() == nil {
 		left, err := p.left()
 		if err != nil || left < evictionThreshold {
 			return time.Now(), err
 		}
-		if err := sleep(ctx, time.Millisecond); err != nil {
-			return time.Time{}, fmt.Errorf("all Pods still have %d MiB left: %w", left>>20, err)
-		}
+		_ = sleep(ctx, time.Millisecond)
 	}
+	return time.Time{}, nil
 }
 
 // phase returns an error that tells a Pod's phase, unless it has ended.
@@ -175,12 +177,16 @@ func evictOne(ctx context.Context, c *cluster, pods podsCgroup, p *v1.Pod, stage
 	if err := c.create(ctx, p); err != nil {
 		return err
 	}
-	met, err := pods.short(ctx)
-	if err != nil {
+	reading, ended := context.WithCancel(ctx)
+	defer ended()
+	var wait errgroup.Group
+	wait.Go(func() error {
+		defer ended()
+		return instance.Poll(ctx, 50*time.Millisecond, func() error { return c.phase(ctx, p.Name) })
+	})
+	met, err := pods.short(reading)
+	if err := errors.Join(err, wait.Wait()); err != nil {
 		return errors.Join(err, c.statusOf(context.WithoutCancel(ctx), p.Name))
-	}
-	if err := instance.Poll(ctx, 50*time.Millisecond, func() error { return c.phase(ctx, p.Name) }); err != nil {
-		return err
 	}
 	life, err := c.lifeOf(ctx, p.Name)
 	if err != nil {
@@ -195,12 +201,16 @@ func evictOne(ctx context.Context, c *cluster, pods podsCgroup, p *v1.Pod, stage
 	return c.noPressure(ctx)
 }
 
-// addEviction adds the stages of one eviction.
+// addEviction adds the stages of one eviction. met is the zero time where nobody but the kubelet saw
+// the threshold met.
 func addEviction(life trace.PodTrace, met time.Time, stages map[string][]time.Duration) error {
 	decided, a := first(life, func(f journal.Fact) bool { _, ok := f.(journal.Evicted); return ok })
 	term, b := first(life, stopStep("TERM"))
 	if !a || !b {
 		return fmt.Errorf("the journal of pod/%s does not say its eviction", life.Ref.Name)
+	}
+	if met.IsZero() {
+		met = decided.At
 	}
 	add := func(name string, d time.Duration) { stages[name] = append(stages[name], d) }
 	add("threshold → decided", decided.At.Sub(met))
