@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
@@ -34,13 +35,9 @@ func (c *cluster) nodeReady(ctx context.Context) error {
 			continue
 		}
 		for e := range w.ResultChan() {
-			if n, ok := e.Object.(*v1.Node); ok {
-				for _, x := range n.Status.Conditions {
-					if x.Type == v1.NodeReady && x.Status == v1.ConditionTrue {
-						w.Stop()
-						return nil
-					}
-				}
+			if n, ok := e.Object.(*v1.Node); ok && node.IsReady(n) {
+				w.Stop()
+				return nil
 			}
 		}
 	}

@@ -31,11 +31,11 @@ const (
 // eviction measures how soon a Pod is told to end when all Pods together have eaten what they may:
 // a hard threshold of memory, with the cgroup of all Pods as what runs short. "threshold" is when a
 // reading of that cgroup, one each millisecond, first has less left than the threshold; "decided"
-// is the entry Evicted of the Pod's journal (which stands for the threshold too when the kubelet was
-// quicker than those readings), "TERM" that its first process was sent its stop
-// signal, "KILL" that all of it was killed because it had not ended after the two seconds that a
-// victim has. A victim that "ends" does so at its stop signal, one that "ignores-term" does not.
-// "pass" is one of the eviction manager over 110 Pods.
+// is the entry Evicted of the Pod's journal, which stands for the threshold too when the kubelet
+// was quicker than those readings; "TERM" that its first process was sent its stop signal, "KILL"
+// that all of it was killed because it had not ended after the two seconds that a victim has. A
+// victim that "ends" does so at its stop signal, one that "ignores-term" does not. "pass" is one of
+// the eviction manager over 110 Pods.
 func (b *bench) eviction(ctx context.Context) (figures []result.Figure, err error) {
 	passes, err := b.evictionPass(ctx)
 	if err != nil {

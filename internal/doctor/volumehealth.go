@@ -3,10 +3,10 @@ package doctor
 import (
 	"fmt"
 
-	"github.com/gantry-project/gantry/internal/pod"
-
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // volumeHealth names volumes and storage of which CSI drivers say that something is wrong, with the

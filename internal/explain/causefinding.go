@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 )
 
 // hasBroken reports whether one of findings hinders now.
@@ -144,10 +145,8 @@ func stageOf(code string) finding.Stage {
 
 // nodeField is the condition by which a node is not ready.
 func nodeField(n *corev1.Node) (field, value string) {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-			return "status.conditions[Ready]", c.Reason
-		}
+	if c := nodeutil.NotReadyCondition(n); c != nil {
+		return "status.conditions[Ready]", c.Reason
 	}
 	return "spec", n.Name
 }

@@ -6,11 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
-
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
+	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 

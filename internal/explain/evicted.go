@@ -74,7 +74,7 @@ func refusedByBudget(a *Answer, in In, b *policyv1.PodDisruptionBudget) {
 			switch {
 			case p.Namespace != b.Namespace || !selector.Matches(labels.Set(p.Labels)) || pod.IsTerminal(p) ||
 				p.DeletionTimestamp != nil:
-			case isReady(p):
+			case pod.IsReady(p):
 				well = append(well, p.Name)
 			default:
 				sick = append(sick, p.Name)
@@ -84,7 +84,7 @@ func refusedByBudget(a *Answer, in In, b *policyv1.PodDisruptionBudget) {
 	slices.Sort(sick)
 	slices.Sort(well)
 	s := b.Status
-	ready := isReady(in.Pod)
+	ready := pod.IsReady(in.Pod)
 	policy := policyv1.IfHealthyBudget
 	if b.Spec.UnhealthyPodEvictionPolicy != nil {
 		policy = *b.Spec.UnhealthyPodEvictionPolicy
@@ -155,9 +155,4 @@ func evictionPolicyText(b *policyv1.PodDisruptionBudget, p policyv1.UnhealthyPod
 		return string(p) + " (the default)"
 	}
 	return string(p)
-}
-
-func isReady(p *corev1.Pod) bool {
-	c := condition(p, corev1.PodReady)
-	return c != nil && c.Status == corev1.ConditionTrue
 }

@@ -3,9 +3,10 @@ package explain
 import (
 	"fmt"
 
-	"github.com/gantry-project/gantry/internal/explain/finding"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
 )
 
 // spaceUsedUp is the bound of an emptyDir, or of a claim's volume, that is full.

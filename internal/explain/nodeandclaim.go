@@ -7,24 +7,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // node explains what keeps a node from being ready or schedulable.
 func (s Subject) node(a *Answer, n *corev1.Node) {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-			a.State, a.Since = "not Ready", c.LastTransitionTime.Time
-			a.Cause = fmt.Sprintf("Node %s is not ready (%s): %s.", n.Name, c.Reason,
-				strings.TrimSuffix(c.Message, "."))
-			if c.Status == corev1.ConditionUnknown {
-				a.Cause += fmt.Sprintf(" Its kubelet was last heard of %s ago.",
-					ago(s.Now.Sub(c.LastHeartbeatTime.Time)))
-			}
-			a.Next = "Pods that do not tolerate it for longer are deleted 300 s after it became so"
-			a.Fixes = textFixes("start the kubelet on the node, or mend its runtime or its connection, as the text " +
-				"says")
+	if c := nodeutil.NotReadyCondition(n); c != nil {
+		a.State, a.Since = "not Ready", c.LastTransitionTime.Time
+		a.Cause = fmt.Sprintf("Node %s is not ready (%s): %s.", n.Name, c.Reason, strings.TrimSuffix(c.Message, "."))
+		if c.Status == corev1.ConditionUnknown {
+			a.Cause += fmt.Sprintf(" Its kubelet was last heard of %s ago.", ago(s.Now.Sub(c.LastHeartbeatTime.Time)))
 		}
+		a.Next = "Pods that do not tolerate it for longer are deleted 300 s after it became so"
+		a.Fixes = textFixes("start the kubelet on the node, or mend its runtime or its connection, as the text says")
 	}
 	var pressed []string
 	for _, c := range n.Status.Conditions {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
@@ -335,15 +336,14 @@ func nodeUnreachableFor(in In) *Answer {
 			Next:  "the Pod is marked Failed and removed when the node has been missing for 40 s",
 			Fixes: textFixes("create the node again, or delete the Pod")}
 	}
-	for _, c := range in.Node.Status.Conditions {
-		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-			return &Answer{State: "on a node that is not ready", Since: c.LastTransitionTime.Time,
-				Cause: fmt.Sprintf("Node %s is not ready (%s): %s. %s", in.Node.Name, c.Reason,
-					strings.TrimSuffix(c.Message, "."), whatIsKnown(c)),
-				Next: tolerationText(in.Pod, c), Fixes: notReadyFixes(in, c)}
-		}
+	c := nodeutil.NotReadyCondition(in.Node)
+	if c == nil {
+		return nil
 	}
-	return nil
+	return &Answer{State: "on a node that is not ready", Since: c.LastTransitionTime.Time,
+		Cause: fmt.Sprintf("Node %s is not ready (%s): %s. %s", in.Node.Name, c.Reason,
+			strings.TrimSuffix(c.Message, "."), whatIsKnown(*c)),
+		Next: tolerationText(in.Pod, *c), Fixes: notReadyFixes(in, *c)}
 }
 
 // whatIsKnown says whether the kubelet of a node that is not ready is silent, or runs and reports.

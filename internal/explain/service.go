@@ -244,7 +244,7 @@ func ownService(a *Answer, in In, q serviceDependency, s *corev1.Service) bool {
 			continue
 		}
 		of := metav1.GetControllerOf(p)
-		if isReady(p) || owner == nil || of == nil || of.UID != owner.UID {
+		if pod.IsReady(p) || owner == nil || of == nil || of.UID != owner.UID {
 			return false // it may become ready for another reason
 		}
 		others++
@@ -282,7 +282,7 @@ func whyNoEndpoints(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (tex
 		case p.DeletionTimestamp != nil && selector.AsSelector().Matches(labels.Set(p.Labels)):
 			ending = append(ending, p)
 		case selector.AsSelector().Matches(labels.Set(p.Labels)):
-			if isReady(p) {
+			if pod.IsReady(p) {
 				return "", nil // it will have an endpoint in a moment
 			}
 			unready = append(unready, p)
@@ -305,7 +305,7 @@ func whyNoEndpoints(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (tex
 			textFixes(fmt.Sprintf("start what should stand behind %s, with the labels %s", s.Name, selector))
 	}
 	p, state := near[0], "there"
-	if isReady(p) {
+	if pod.IsReady(p) {
 		state = "running and ready"
 	}
 	ours, theirs := differingLabels(s, p)

@@ -296,7 +296,7 @@ func (s Subject) portNames(want string, proto corev1.Protocol) (names []string, 
 func (s Subject) readyPods() int {
 	n := 0
 	for _, p := range s.runningPods() {
-		if isReady(p) {
+		if pod.IsReady(p) {
 			n++
 		}
 	}

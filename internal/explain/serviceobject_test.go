@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/trace/packet"
 )
 
@@ -39,7 +40,7 @@ func shopFixture(change func(*corev1.Service), pods ...*corev1.Pod) Subject {
 			continue
 		}
 		s.Pods = append(s.Pods, p)
-		ready := isReady(p)
+		ready := pod.IsReady(p)
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{Addresses: []string{p.Status.PodIP},
 			Conditions: discoveryv1.EndpointConditions{Ready: &ready, Serving: &ready}, NodeName: &p.Spec.NodeName,
 			TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: p.Name}})

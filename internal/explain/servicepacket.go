@@ -5,12 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
 	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
-
-	corev1 "k8s.io/api/core/v1"
-
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/trace/packet"
 )
 
@@ -144,7 +143,9 @@ func (s Subject) localFacts(say func(string, ...any), x *corev1.Service) {
 	}
 	var without []string
 	for _, n := range s.ClusterContext.Nodes {
-		if !slices.ContainsFunc(s.Pods, func(p *corev1.Pod) bool { return p.Spec.NodeName == n.Name && isReady(p) }) {
+		if !slices.ContainsFunc(s.Pods, func(p *corev1.Pod) bool {
+			return p.Spec.NodeName == n.Name && pod.IsReady(p)
+		}) {
 			without = append(without, n.Name)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/trace/packet"
 )
 
@@ -43,7 +44,7 @@ type Subject struct {
 // that failed, rather than the next that only just starts.
 func WorstPod(pods []*corev1.Pod, now time.Time) *corev1.Pod {
 	sick := slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
-		return isReady(p) || p.Status.Phase == corev1.PodSucceeded
+		return pod.IsReady(p) || p.Status.Phase == corev1.PodSucceeded
 	})
 	if len(sick) == 0 {
 		sick = slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return !restarts(p, now) })
@@ -230,7 +231,7 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 			a.Fixes = []Fix{commandFix("run one", fmt.Sprintf("kubectl -n %s scale %s %s --replicas=1", s.Namespace,
 				s.Kind, s.Name))}
 		}
-	case ready >= want && (s.WorstPod == nil || s.WorstPod.Pod != nil && isReady(s.WorstPod.Pod)):
+	case ready >= want && (s.WorstPod == nil || s.WorstPod.Pod != nil && pod.IsReady(s.WorstPod.Pod)):
 		a.State, a.Cause = "Ready", fmt.Sprintf("All %d Pods are ready; nothing blocks it.", want)
 	case s.WorstPod != nil:
 		s.explainByPod(a, "not ready", want, ready)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 )
 
 // deletedPod explains how a Pod ended that is no longer in the API.
@@ -156,15 +157,7 @@ func forceDelete(in In) Fix {
 }
 
 func nodeUnreachable(n *corev1.Node) bool {
-	if n == nil {
-		return false
-	}
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status != corev1.ConditionTrue
-		}
-	}
-	return false
+	return n != nil && nodeutil.NotReadyCondition(n) != nil
 }
 
 // finishedPod explains a Pod that succeeded or failed.

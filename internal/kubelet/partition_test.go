@@ -191,21 +191,13 @@ func (r *rig) limits(name string) string {
 // kill ends a Pod's containers behind the kubelet's back.
 func (r *rig) kill(name string) {
 	r.t.Helper()
-	ctx := context.Background()
-	client, err := cri.Dial(ctx, cri.Options{Endpoint: "/fake", Dialer: r.fake.Dialer()})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer client.Close()
-	list, err := client.Runtime().ListContainers(ctx, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for _, c := range list {
-		if c.Labels["io.kubernetes.pod.name"] == name {
-			if err := client.Runtime().StopContainer(ctx, c.Id, 0); err != nil {
-				r.t.Fatal(err)
+	r.behindTheKubelet(func(ctx context.Context, c *cri.Client) error {
+		list, err := c.Runtime().ListContainers(ctx, nil)
+		for _, x := range list {
+			if x.Labels["io.kubernetes.pod.name"] == name {
+				err = errors.Join(err, c.Runtime().StopContainer(ctx, x.Id, 0))
 			}
 		}
-	}
+		return err
+	})
 }

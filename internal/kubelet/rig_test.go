@@ -306,8 +306,8 @@ func (e *eventLog) count(part string) (n int) {
 	return n
 }
 
-// removeContainer takes a dead container's record out of the runtime.
-func (r *rig) removeContainer(id string) {
+// behindTheKubelet calls the runtime over a connection of its own.
+func (r *rig) behindTheKubelet(call func(ctx context.Context, c *cri.Client) error) {
 	r.t.Helper()
 	ctx := context.Background()
 	client, err := cri.Dial(ctx, cri.Options{Endpoint: "/fake", Dialer: r.fake.Dialer()})
@@ -315,29 +315,27 @@ func (r *rig) removeContainer(id string) {
 		r.t.Fatal(err)
 	}
 	defer client.Close()
-	if err := client.Runtime().RemoveContainer(ctx, id); err != nil {
+	if err := call(ctx, client); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// killSandbox ends a Pod's sandbox behind the kubelet's back.
+// removeContainer takes a dead container's record out of the runtime.
+func (r *rig) removeContainer(id string) {
+	r.t.Helper()
+	r.behindTheKubelet(func(ctx context.Context, c *cri.Client) error { return c.Runtime().RemoveContainer(ctx, id) })
+}
+
+// killSandbox ends a Pod's sandboxes behind the kubelet's back.
 func (r *rig) killSandbox(name string) {
 	r.t.Helper()
-	ctx := context.Background()
-	client, err := cri.Dial(ctx, cri.Options{Endpoint: "/fake", Dialer: r.fake.Dialer()})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer client.Close()
-	list, err := client.Runtime().ListPodSandbox(ctx, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for _, s := range list {
-		if s.Metadata.Name == name {
-			if err := client.Runtime().StopPodSandbox(ctx, s.Id); err != nil {
-				r.t.Fatal(err)
+	r.behindTheKubelet(func(ctx context.Context, c *cri.Client) error {
+		list, err := c.Runtime().ListPodSandbox(ctx, nil)
+		for _, s := range list {
+			if s.Metadata.Name == name {
+				err = errors.Join(err, c.Runtime().StopPodSandbox(ctx, s.Id))
 			}
 		}
-	}
+		return err
+	})
 }

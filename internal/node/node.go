@@ -1,4 +1,3 @@
-// Package node answers what several parts ask of a Node object.
 package node
 
 import v1 "k8s.io/api/core/v1"
@@ -9,6 +8,15 @@ func ReadyCondition(n *v1.Node) *v1.NodeCondition {
 		if n.Status.Conditions[i].Type == v1.NodeReady {
 			return &n.Status.Conditions[i]
 		}
+	}
+	return nil
+}
+
+// NotReadyCondition is the node's Ready condition if it is False or Unknown; nil if it is True, or
+// if the node has none.
+func NotReadyCondition(n *v1.Node) *v1.NodeCondition {
+	if c := ReadyCondition(n); c != nil && c.Status != v1.ConditionTrue {
+		return c
 	}
 	return nil
 }

@@ -18,6 +18,9 @@ func TestIsReady(t *testing.T) {
 		if got := IsReady(n); got != want {
 			t.Errorf("Ready is %q: got ready %t, want %t", status, got, want)
 		}
+		if got := NotReadyCondition(n) != nil; got != (status != "" && status != v1.ConditionTrue) {
+			t.Errorf("Ready is %q: got not ready %t, want the opposite of ready where it is said", status, got)
+		}
 		c := ReadyCondition(n)
 		if (c != nil) != (status != "") || c != nil && (c.Type != v1.NodeReady || c.Status != status) {
 			t.Errorf("Ready is %q: got condition %+v, want that condition", status, c)

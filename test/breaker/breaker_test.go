@@ -29,7 +29,7 @@ const atOnce = 8
 func allKinds() []kind {
 	return slices.Concat(referenceKinds, labelKinds, numberKinds, lifeKinds, volumeKinds, trafficKinds, placeKinds,
 		rightKinds, wellKinds, containerKinds, probeKinds, storeKinds, netKinds, accessKinds, healthyKinds, areaKinds,
-		controllerKinds, furtherControllerKinds, mistakeKinds, everydayKinds)
+		controllerKinds, furtherControllerKinds, mistakeKinds, everydayKinds, reportedKinds)
 }
 
 // pairsOfSeed is how many pairs of breaks each seed plays.

@@ -101,8 +101,7 @@ var realImageKinds = []kind{
 		`Never}]}`), "pod/$C .", []truth{{kinds: "Pod", field: "imagePullPolicy|image", value: "Never|$REG",
 		want: "IfNotPresent"}}, ""},
 	{"real: image: no credentials", workload("$C", `{containers: [{name: app, image: "$PRIV/team/tool:1", `+
-		`command: [sleep, `+
-		`"3600"]}]}`), "deployment/$C .", []truth{{kinds: podOrOwner, field: "imagePullSecrets|image",
+		`command: [sleep, "3600"]}]}`), "deployment/$C .", []truth{{kinds: podOrOwner, field: "imagePullSecrets|image",
 		want: "imagePullSecrets"}},
 		""},
 	{"real: image: wrong password", realLogin("$B", "$WRONG") + single("$C", `{imagePullSecrets: [{name: $B}], `+

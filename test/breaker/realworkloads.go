@@ -16,8 +16,7 @@ var realWorkloadKinds = []kind{
 		[]truth{{kinds: "Job",
 			field: "activeDeadlineSeconds", value: "$N"}}, ""},
 	{"real: Job whose failure policy ends it", realJob("$C", `podFailurePolicy: {rules: [{action: FailJob, `+
-		`onExitCodes: `+
-		`{operator: In, values: [$CODE]}}]}, `, "exit $CODE"), "job/$C", []truth{{kinds: "Job",
+		`onExitCodes: {operator: In, values: [$CODE]}}]}, `, "exit $CODE"), "job/$C", []truth{{kinds: "Job",
 		field: "podFailurePolicy.rules[0]", numbers: []string{"$CODE"}}}, ""},
 	{"real: StatefulSet held by its first Pod", object("apps/v1", "StatefulSet", "$C", `spec: {serviceName: "", `+
 		`replicas: `+
@@ -54,8 +53,7 @@ var realWorkloadKinds = []kind{
 		field: "automountServiceAccountToken",
 		value: "false", want: "true"}}, ""},
 	{"real: label that the node has not", single("$C", `{nodeSelector: {disk-$A: "$N"}, containers: [{name: app, `+
-		`image: `+
-		`$WEB}]}`), "pod/$C .", []truth{{kinds: "Pod", field: "nodeSelector", value: "disk-$A=$N"}}, ""},
+		`image: $WEB}]}`), "pod/$C .", []truth{{kinds: "Pod", field: "nodeSelector", value: "disk-$A=$N"}}, ""},
 	{"real: more cpu than the node has", workload("$C", `{containers: [{name: app, image: $WEB, resources: `+
 		`{requests: `+
 		`{cpu: "$N00"}}}]}`), "deployment/$C .", []truth{{kinds: podOrOwner, field: "cpu", value: "$N00"}}, ""},
@@ -70,17 +68,15 @@ var realWorkloadKinds = []kind{
 			`averageUtilization: 50}}}]}`), "hpa/$C .", []truth{{kinds: "Deployment HorizontalPodAutoscaler",
 		field: "resources.requests|metrics", numbers: []string{"cpu"}}}, ""},
 	{"real: finalizer of a Pod", `{apiVersion: v1, kind: Pod, metadata: {name: $C, finalizers: [example.com/$A]}, ` +
-		`spec: ` +
-		`{terminationGracePeriodSeconds: 1, containers: [{name: app, image: ` +
-		`$WEB}]}}`, "pod/$C .", []truth{{kinds: "Pod",
-		field: "finalizers", value: "$A", want: "finalizers"}}, `pod/$C delete`},
+		`spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: $WEB}]}}`,
+		"pod/$C .", []truth{{kinds: "Pod",
+			field: "finalizers", value: "$A", want: "finalizers"}}, `pod/$C delete`},
 	{"real: program that ignores TERM", single("$C", `{terminationGracePeriodSeconds: 600, containers: [{name: `+
 		`app, image: `+
 		`$SRV, args: [ignore-term]}]}`), "pod/$C", []truth{{kinds: "Pod", field: "terminationGracePeriodSeconds",
 		value: "600"}}, `pod/$C delete`},
 	{"well: real: roll-out", workload("$C", realServes(`readinessProbe: {periodSeconds: 1, httpGet: {port: http, `+
-		`path: `+
-		`/healthz}}`)) + serviceOf("$A", "$C", "http"), "deployment/$C service/$A .", nil,
+		`path: /healthz}}`)) + serviceOf("$A", "$C", "http"), "deployment/$C service/$A .", nil,
 		`deployment/$C {"spec":{"template":{"metadata":{"annotations":{"x":"$N"}}}}}`},
 	{"well: real: account that may list", object("v1", "ServiceAccount", "$A",
 		"") + object("rbac.authorization.k8s.io/v1",
@@ -105,8 +101,7 @@ func realAsksAPI(name, resource, spec string) string {
 // realPairKinds are two breaks at once.
 var realPairKinds = []kind{
 	{"real: pair: probe and init container", single("$A", realServes(`readinessProbe: {periodSeconds: 1, httpGet: `+
-		`{port: `+
-		`$PORU}}`)) + realShell("$C", `exit `+
+		`{port: $PORU}}`)) + realShell("$C", `exit `+
 		`$CODE`, "", ""), ".", []truth{{kinds: "Pod", field: "readinessProbe.httpGet.port",
 		value: "$PORU", want: "$PORT"}, {kinds: "Pod", field: "containers[0]", numbers: []string{"$CODE"}}}, ""},
 	{"real: pair: two containers", single("$C", `{terminationGracePeriodSeconds: 1, containers: [{name: $A, image: `+
@@ -115,8 +110,7 @@ var realPairKinds = []kind{
 		{kinds: "Pod", field: "containers[0].image", value: "$REG/$A:$N"},
 		{kinds: "Pod", field: "containers[1]", numbers: []string{"$CODE"}}}, ""},
 	{"real: pair: selector and probe", workload("$A", realServes(`readinessProbe: {periodSeconds: 1, tcpSocket: `+
-		`{port: `+
-		`$PORU}}`)) + serviceOf("$C", "$a", "$PORT"), "service/$C .", []truth{
+		`{port: $PORU}}`)) + serviceOf("$C", "$a", "$PORT"), "service/$C .", []truth{
 		{kinds: "Service", field: "selector", value: "$a", want: "$A"},
 		{kinds: podOrOwner, field: "readinessProbe.tcpSocket.port", value: "$PORU", want: "$PORT"}}, ""},
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume/csi/csitest"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 	"github.com/gantry-project/gantry/internal/simulate/scenario"
@@ -152,7 +153,7 @@ func TestVolumesMoveAsForetold(t *testing.T) {
 	from := l.staying().Spec.NodeName
 	node, ready, claims := l.foretold(&scenario.Drain{Nodes: []string{from}, Force: true}, 0)
 	l.drain(ctx, from)
-	l.wait("the drained Pod elsewhere", func() bool { p := l.staying(); return p != nil && isReady(p) })
+	l.wait("the drained Pod elsewhere", func() bool { p := l.staying(); return p != nil && pod.IsReady(p) })
 	if got := l.staying().Spec.NodeName; got != node || !ready {
 		t.Errorf("drained from %s to %s, foretold %s, ready %v, claims %q", from, got, node, ready, claims)
 	}
@@ -177,8 +178,8 @@ func TestVolumesMoveAsForetold(t *testing.T) {
 		}
 		return false
 	})
-	if p := l.staying(); p.Spec.NodeName != node || isReady(p) {
-		t.Errorf("lost %s: a Pod on %s, ready %v; foretold %s, unready", from, p.Spec.NodeName, isReady(p), node)
+	if p := l.staying(); p.Spec.NodeName != node || pod.IsReady(p) {
+		t.Errorf("lost %s: a Pod on %s, ready %v; foretold %s, unready", from, p.Spec.NodeName, pod.IsReady(p), node)
 	}
 
 	after, ready, claims := l.foretold(&scenario.Lose{Nodes: []string{from}, OutOfService: true}, 10*time.Minute)
@@ -191,17 +192,8 @@ func TestVolumesMoveAsForetold(t *testing.T) {
 		Effect: corev1.TaintEffectNoExecute})
 	_, err = l.client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
 	l.must(err)
-	l.wait("the Pod with the volume", func() bool { p := l.staying(); return p != nil && isReady(p) })
+	l.wait("the Pod with the volume", func() bool { p := l.staying(); return p != nil && pod.IsReady(p) })
 	if got := l.staying().Spec.NodeName; got != node {
 		t.Errorf("out of service: on %s, foretold %s", got, node)
 	}
-}
-
-func isReady(p *corev1.Pod) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

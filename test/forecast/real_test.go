@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/simulate/scenario"
 	"github.com/gantry-project/gantry/test/images"
 	"github.com/gantry-project/gantry/test/ports"
@@ -61,10 +62,8 @@ func newRealLab(t *testing.T) *realLab {
 		ready := 0
 		for _, n := range nodes.Items {
 			l.cpu, l.memory = n.Status.Allocatable.Cpu().MilliValue(), n.Status.Allocatable.Memory().Value()
-			for _, c := range n.Status.Conditions {
-				if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue && len(n.Spec.Taints) == 0 {
-					ready++
-				}
+			if node.IsReady(&n) && len(n.Spec.Taints) == 0 {
+				ready++
 			}
 		}
 		return ready == 2

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // spread is how long a change takes in the runs of a forecast.
@@ -86,8 +88,6 @@ func (l *lab) finished() bool {
 		if p.DeletionTimestamp != nil {
 			return p.Spec.NodeName != l.lost
 		}
-		return !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		})
+		return !pod.IsReady(&p)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 	"github.com/gantry-project/gantry/internal/simulate/scenario"
 )
@@ -81,10 +82,8 @@ func seen(pods []corev1.Pod) []forecast.Seen {
 		p := &pods[i]
 		s := forecast.Seen{Namespace: p.Namespace, Name: p.Name, Owner: scenario.OwnerOf(p), Node: p.Spec.NodeName,
 			Created: p.CreationTimestamp.Time, Leaving: p.DeletionTimestamp != nil}
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
-				s.Ready = c.LastTransitionTime.Time
-			}
+		if pod.IsReady(p) {
+			s.Ready = pod.ReadyCondition(p).LastTransitionTime.Time
 		}
 		out = append(out, s)
 	}

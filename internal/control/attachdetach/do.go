@@ -17,9 +17,6 @@ import (
 	"strings"
 	"time"
 
-	nodeutil "github.com/gantry-project/gantry/internal/node"
-	podutil "github.com/gantry-project/gantry/internal/pod"
-
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,6 +30,8 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	nodeutil "github.com/gantry-project/gantry/internal/node"
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 // Indices: Pods by claim, VolumeAttachments by volume.

@@ -104,7 +104,7 @@ func (c *controller) syncNode(ctx context.Context, name string) (time.Duration, 
 			evictions.WithLabelValues(ZoneOf(n)).Inc()
 		}
 	}
-	if notReady(n) && n.DeletionTimestamp == nil {
+	if node.NotReadyCondition(n) != nil && n.DeletionTimestamp == nil {
 		if err := c.markPodsNotReady(ctx, n.Name); err != nil {
 			return 0, err
 		}
@@ -138,10 +138,6 @@ func (c *controller) evictionTurn(n *corev1.Node, now time.Time) (bool, time.Dur
 		c.taintedAt[zone] = now
 	}
 	return may, again, nil
-}
-
-func notReady(n *corev1.Node) bool {
-	return node.ReadyCondition(n) != nil && !node.IsReady(n)
 }
 
 func (c *controller) updateHealth(n *corev1.Node) (bool, time.Duration) {

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gantry-project/gantry/internal/pod"
-
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -22,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // The finalizers.

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gantry-project/gantry/internal/pod"
-
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // DriverVolumes are the volumes of a CSI driver that a node's Pods use, and how many it takes.

@@ -110,7 +110,7 @@ func (c *Cluster) selectedBy(b *policyv1.PodDisruptionBudget) []*corev1.Pod {
 func (c *Cluster) unhealthy(b *policyv1.PodDisruptionBudget) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, p := range c.selectedBy(b) {
-		if !ready(p) {
+		if !pod.IsReady(p) {
 			out = append(out, p)
 		}
 	}
@@ -142,16 +142,6 @@ func (c *Cluster) sharedBudgets(b *policyv1.PodDisruptionBudget, self Object) []
 		}
 	}
 	return out
-}
-
-// ready reports whether a Pod is ready.
-func ready(p *corev1.Pod) bool {
-	for _, cond := range p.Status.Conditions {
-		if cond.Type == corev1.PodReady {
-			return cond.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // budgetsOverPod finds budgets under which a Pod can never be evicted.

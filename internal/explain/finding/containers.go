@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // place is a container in an object, with its path.
@@ -43,9 +45,9 @@ func eachContainer(o metav1.Object, self Object, find func(place) []Finding) []F
 // ports does work then.
 func (c *Cluster) anyReady(o metav1.Object) bool {
 	if p, ok := o.(*corev1.Pod); ok {
-		return ready(p)
+		return pod.IsReady(p)
 	}
-	return slices.ContainsFunc(c.podsOf(o), ready)
+	return slices.ContainsFunc(c.podsOf(o), pod.IsReady)
 }
 
 // probes finds probes of ports that the container does not have, and delays longer than a roll-out
@@ -224,10 +226,8 @@ func hookTimes(c *Cluster, o metav1.Object, self Object) []Finding {
 		f := Finding{Code: "HookTooLong", Severity: Threat, Stage: StageChange, Object: self, Field: field,
 			Value: fmt.Sprint(n), Want: want, Numbers: map[string]string{"preStopSeconds": fmt.Sprint(n),
 				"terminationGracePeriodSeconds": fmt.Sprint(grace)}, Message: fmt.Sprintf("The preStop hook of "+
-				"container "+
-				"%s takes %d s, and terminationGracePeriodSeconds is %d: the program is killed without having been "+
-				"told "+
-				"to end.", x.c.Name, n, grace)}
+				"container %s takes %d s, and terminationGracePeriodSeconds is %d: the program is killed without "+
+				"having been told to end.", x.c.Name, n, grace)}
 		f.Remedies = []Remedy{{Say: fmt.Sprintf("let terminationGracePeriodSeconds be %s", want),
 			Run: c.setCommand(self, at+".terminationGracePeriodSeconds", want)}}
 		return []Finding{f}

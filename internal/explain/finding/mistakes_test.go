@@ -53,14 +53,12 @@ func TestWhatPeopleWriteByMistake(t *testing.T) {
 			`}]}}}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: r-1, namespace: shop, creationTimestamp: "` + made + `", ` +
-			`ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, uid: r, controller: true}]}, ` +
-			`spec: {containers: ` +
-			`[{name: a, image: i1, env: [{name: X, value: "1"}]}]}}`
+			`ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: r, uid: r, controller: true}]}, spec: ` +
+			`{containers: [{name: a, image: i1, env: [{name: X, value: "1"}]}]}}`
 	}
 	cron := func(job string) string {
 		return `{apiVersion: batch/v1, kind: CronJob, metadata: {name: c, namespace: shop}, spec: {schedule: ` +
-			`"0 0 * * *", ` +
-			`jobTemplate: {spec: {` + job + `template: {spec: {containers: [{name: a}]}}}}}}`
+			`"0 0 * * *", jobTemplate: {spec: {` + job + `template: {spec: {containers: [{name: a}]}}}}}}`
 	}
 	ending := func(kind, spec, name, deleted string) string {
 		return `{apiVersion: apps/v1, kind: ` + kind + `, metadata: {name: d, namespace: shop, uid: d}, spec: ` +
@@ -69,19 +67,16 @@ func TestWhatPeopleWriteByMistake(t *testing.T) {
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: ` + name + `, namespace: shop, deletionTimestamp: "` + deleted +
 			`", deletionGracePeriodSeconds: 300, ownerReferences: [{kind: ` + kind + `, name: d, uid: d, ` +
-			`controller: true}]}, ` +
-			`spec: {containers: [{name: a}]}}`
+			`controller: true}]}, spec: {containers: [{name: a}]}}`
 	}
 	resized := func(want, node string) string {
 		return webPod + `spec: {nodeName: n1, containers: [{name: a, resources: {requests: {cpu: ` + want + `}}}]}
 status: {phase: Running, conditions: [{type: PodResizePending, status: "True", reason: Deferred, ` +
-			`message: no room}], ` +
-			`containerStatuses: [{name: a, allocatedResources: {cpu: 100m}}]}` + node
+			`message: no room}], containerStatuses: [{name: a, allocatedResources: {cpu: 100m}}]}` + node
 	}
 	scaler := func(metric string) string {
 		return `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: h, namespace: shop}, ` +
-			`spec: ` +
-			`{maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: d}, metrics: [` + metric + `]}}`
+			`spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: d}, metrics: [` + metric + `]}}`
 	}
 	own := func(owner string) string {
 		return `apiVersion: v1
@@ -106,8 +101,7 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 ---
 {apiVersion: apps/v1, kind: ControllerRevision, metadata: {name: ` + name + `, namespace: shop, labels: ` +
 				`{controller-revision-hash: ` + name + `}, ownerReferences: [{kind: DaemonSet, name: d, uid: d, ` +
-				`controller: ` +
-				`true}]}, revision: ` + n + `}`
+				`controller: true}]}, revision: ` + n + `}`
 		}
 		return `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, namespace: shop, uid: d}, spec: ` +
 			`{updateStrategy: {rollingUpdate: {` + may + `}}}, status: {desiredNumberScheduled: ` +
@@ -119,8 +113,7 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 	}
 	for _, c := range []struct{ name, cluster, of, want, words string }{
 		{"full name", webPod + `spec: {subdomain: ` + strings.Repeat("s", 55) + `, setHostnameAsFQDN: true, ` +
-			`containers: ` +
-			`[{name: a}]}`, "Pod shop web", "NameTooLong Pod/web spec.setHostnameAsFQDN true false broken",
+			`containers: [{name: a}]}`, "Pod shop web", "NameTooLong Pod/web spec.setHostnameAsFQDN true false broken",
 			"68 characters"},
 		{"full name of a host", webPod + `spec: {hostname: ` + strings.Repeat("h", 53) + `, subdomain: s, ` +
 			`setHostnameAsFQDN: true, containers: [{name: a}]}`, "Pod shop web",
@@ -136,13 +129,11 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 			"shop h",
 			"NotScaling HorizontalPodAutoscaler/h spec.scaleTargetRef.kind Job - broken", "no number of replicas"},
 		{"autoscaler of a DaemonSet", `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: ` +
-			`h, ` +
-			`namespace: shop}, spec: {scaleTargetRef: {apiVersion: apps/v1, kind: DaemonSet, name: j}}}`,
+			`h, namespace: shop}, spec: {scaleTargetRef: {apiVersion: apps/v1, kind: DaemonSet, name: j}}}`,
 			"HorizontalPodAutoscaler shop h",
 			"NotScaling HorizontalPodAutoscaler/h spec.scaleTargetRef.kind DaemonSet - broken", ""},
 		{"autoscaler of others' Job", `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: ` +
-			`h, ` +
-			`namespace: shop}, spec: {scaleTargetRef: {apiVersion: example.com/v1, kind: Job, name: j}}}`,
+			`h, namespace: shop}, spec: {scaleTargetRef: {apiVersion: example.com/v1, kind: Job, name: j}}}`,
 			"HorizontalPodAutoscaler shop h", "no NotScaling", ""},
 		{"surge over its own port", surging("", "ports: [{hostPort: 80, containerPort: 80}]", "maxSurge: 1, "+
 			"maxUnavailable: 0"), "DaemonSet shop d",
@@ -175,8 +166,7 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 		{"with too much before it", container(`command: [x, "$(APP_USER_NAME)"], env: [{name: USER_NAME, value: x}]`),
 			"Pod shop web", "VariableUndefined " + at + ".command[1] $(APP_USER_NAME) $(USER_NAME) threat", "APP_"},
 		{"two with the same end", container(`args: ["$(HOST)"], env: [{name: READ_HOST, value: x}, {name: ` +
-			`WRITE_HOST, ` +
-			`value: x}]`), "Pod shop web", "VariableUndefined " + at + ".args[0] $(HOST) - threat", ""},
+			`WRITE_HOST, value: x}]`), "Pod shop web", "VariableUndefined " + at + ".args[0] $(HOST) - threat", ""},
 		{"braces of a shell", container(`args: ["--x=${HOST}:1"], env: [{name: HOST, value: x}]`), "Pod shop web",
 			"VariableOfShell " + at + ".args[0] ${HOST} $(HOST) threat", `"--x=$(HOST):1"`},
 		{"a shell's word", container(`command: [serve, "$HOST"], env: [{name: HOST, value: x}]`), "Pod shop web",
@@ -211,13 +201,10 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 			"none meets both"},
 		{"keys of two nodes", affinity("", `{matchExpressions: [{key: host, operator: In, values: [n1]}, {key: zone, `+
 			`operator: NotIn, values: [a]}]}`), "Pod shop web", "NodeLabelMissing Pod/web " + term + "[1] " +
-			"zone_NotIn_a - " +
-			"broken", `"op":"remove"`},
+			"zone_NotIn_a - broken", `"op":"remove"`},
 		{"one of them is nowhere", affinity("", `{matchExpressions: [{key: host, operator: In, values: [n1]}, {key: `+
-			`host, `+
-			`operator: In, values: [other]}]}`), "Pod shop web", "NodeLabelMissing Pod/web " + term + "[1] " +
-			"host_In_other - " +
-			"broken", "the others are met by n1"},
+			`host, operator: In, values: [other]}]}`), "Pod shop web", "NodeLabelMissing Pod/web " + term + "[1] " +
+			"host_In_other - broken", "the others are met by n1"},
 		{"terms are alternatives", affinity("", `{matchExpressions: [{key: host, operator: In, values: [n1]}]}, `+
 			`{matchExpressions: [{key: host, operator: In, values: [other]}]}`), "Pod shop web",
 			"no NodeLabelMissing", ""},
@@ -288,12 +275,10 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 			"HorizontalPodAutoscaler shop h", "MetricsNotServed HorizontalPodAutoscaler/h " +
 				"spec.metrics[0].pods.metric.name rps - broken", "custom.metrics.k8s.io"},
 		{"metric from outside", scaler(`{type: External, external: {metric: {name: queue}, target: {type: Value, ` +
-			`value: ` +
-			`1}}}`), "HorizontalPodAutoscaler shop h", "MetricsNotServed HorizontalPodAutoscaler/h " +
+			`value: 1}}}`), "HorizontalPodAutoscaler shop h", "MetricsNotServed HorizontalPodAutoscaler/h " +
 			"spec.metrics[0].external.metric.name queue - broken", "external.metrics.k8s.io"},
 		{"metric of resources", scaler(`{type: Resource, resource: {name: cpu, target: {type: AverageValue, ` +
-			`averageValue: ` +
-			`1}}}`), "HorizontalPodAutoscaler shop h", "no MetricsNotServed", ""},
+			`averageValue: 1}}}`), "HorizontalPodAutoscaler shop h", "no MetricsNotServed", ""},
 		{"claim of nobody", own(""), "Pod shop web", "NameTaken Pod/web spec.volumes[0].ephemeral web-v - broken",
 			"belongs to nobody"},
 		{"claim of another Pod", own(`, ownerReferences: [{kind: Pod, name: web, uid: other, controller: true}]`),

@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
-	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
-
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
 )
 
 // alias finds an external name that is an address, or the Service's own.

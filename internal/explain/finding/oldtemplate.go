@@ -48,8 +48,8 @@ func (c *Cluster) oldRevisionWaits(s *appsv1.StatefulSet, self Object) []Finding
 	for _, p := range owned[*corev1.Pod](c, "Pod", s) {
 		revision := p.Labels[appsv1.ControllerRevisionHashLabelKey]
 		n, err := strconv.Atoi(strings.TrimPrefix(p.Name, s.Name+"-"))
-		if err != nil || int32(n)-start < partition || revision == newest || ready(p) || p.DeletionTimestamp != nil ||
-			pod.IsTerminal(p) || c.Now.Sub(p.CreationTimestamp.Time) < settleTime {
+		if err != nil || int32(n)-start < partition || revision == newest || pod.IsReady(p) ||
+			p.DeletionTimestamp != nil || pod.IsTerminal(p) || c.Now.Sub(p.CreationTimestamp.Time) < settleTime {
 			continue
 		}
 		of := objectOf("Pod", p)

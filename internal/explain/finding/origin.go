@@ -12,6 +12,8 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // origins finds what admission wrote into a Pod that its author did not: defaults of a LimitRange,
@@ -20,7 +22,7 @@ import (
 // node or runs out of memory: then the source is to blame, not the Pod.
 func origins(c *Cluster, o metav1.Object, self Object) []Finding {
 	p, ok := o.(*corev1.Pod)
-	if !ok || ready(p) {
+	if !ok || pod.IsReady(p) {
 		return nil
 	}
 	out := slices.Concat(c.fromLimitRange(p, self), c.fromRuntimeClass(p, self), c.fromPriorityClass(p, self),

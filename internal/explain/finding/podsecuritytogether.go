@@ -32,7 +32,7 @@ func givenUser(spec *corev1.PodSpec, name string) bool {
 	if s := spec.SecurityContext; s != nil && s.RunAsUser != nil {
 		return true
 	}
-	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
+	return slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool {
 		return c.Name == name && c.SecurityContext != nil && c.SecurityContext.RunAsUser != nil
 	})
 }

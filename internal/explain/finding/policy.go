@@ -6,13 +6,13 @@ import (
 	"strconv"
 	"strings"
 
-	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
-
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
 )
 
 // networkPolicy finds peers of a NetworkPolicy that are nobody, and ports that nobody has.

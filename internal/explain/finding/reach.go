@@ -14,6 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	nodeutil "github.com/gantry-project/gantry/internal/node"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // serviceKind finds a Service that leads nowhere by its kind: without selector and endpoints, with
@@ -45,13 +48,6 @@ func serviceKind(c *Cluster, o metav1.Object, self Object) []Finding {
 	return append(out, c.localTraffic(s, self)...)
 }
 
-// nodeReady tells whether no condition says that a node is not Ready.
-func nodeReady(n *corev1.Node) bool {
-	return !slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
-	})
-}
-
 // localTraffic finds traffic that is to stay on a node where some nodes have no Pod of the Service.
 func (c *Cluster) localTraffic(s *corev1.Service, self Object) []Finding {
 	field, kind := "spec.externalTrafficPolicy", "external"
@@ -63,14 +59,14 @@ func (c *Cluster) localTraffic(s *corev1.Service, self Object) []Finding {
 	}
 	on := map[string]bool{}
 	for _, p := range in[*corev1.Pod](c, "Pod", s.Namespace) {
-		if labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels)) && ready(p) {
+		if labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels)) && pod.IsReady(p) {
 			on[p.Spec.NodeName] = true
 		}
 	}
 	var without []string
 	nodes := 0
 	for _, n := range list[*corev1.Node](c, "Node") {
-		if !nodeReady(n) {
+		if nodeutil.NotReadyCondition(n) != nil {
 			continue
 		}
 		if nodes++; !on[n.Name] {
@@ -210,8 +206,7 @@ func governing(c *Cluster, o metav1.Object, self Object) []Finding {
 		f := Finding{Code: "GoverningServiceElsewhere", Severity: Threat, Stage: StageTraffic,
 			Object: objectOf("Service", s), Field: "spec.selector", Value: labels.Set(s.Spec.Selector).String(),
 			Related: []Object{self}, Message: fmt.Sprintf("Service %s of StatefulSet %s (spec.serviceName) selects "+
-				"%s, "+
-				"and its Pods have other labels: their names are not resolved.", s.Name, self.Name,
+				"%s, and its Pods have other labels: their names are not resolved.", s.Name, self.Name,
 				labels.Set(s.Spec.Selector))}
 		if d, near := nearestLabels(s.Spec.Selector, []labelled{{self, own}}); near {
 			f.describe(d)
@@ -222,8 +217,7 @@ func governing(c *Cluster, o metav1.Object, self Object) []Finding {
 		return []Finding{{Code: "GoverningServiceHasAddress", Severity: Note, Stage: StageTraffic,
 			Object: objectOf("Service", s), Field: "spec.clusterIP", Value: s.Spec.ClusterIP, Want: "None",
 			Related: []Object{self}, Message: fmt.Sprintf("Service %s of StatefulSet %s has an address: only a "+
-				"headless "+
-				"one (clusterIP None) gives each Pod a name.", s.Name, self.Name)}}
+				"headless one (clusterIP None) gives each Pod a name.", s.Name, self.Name)}}
 	}
 	return nil
 }

@@ -232,8 +232,7 @@ func (c *Cluster) forbiddenPorts(f Finding, x place) []Finding {
 		g := f
 		g.Field, g.Value = fmt.Sprintf("%s.ports[%d].hostPort", x.at, i), fmt.Sprint(p.HostPort)
 		g.Remedies = []Remedy{{Say: "give up the port of the node: a Service, of type NodePort where it has to be " +
-			"reached " +
-			"from outside, leads to the container's", Run: c.patchCommand(f.Object, fmt.Sprintf(
+			"reached from outside, leads to the container's", Run: c.patchCommand(f.Object, fmt.Sprintf(
 			`[{"op":"remove","path":%s}]`, jsonText(pointer(g.Field))))}}
 		out = append(out, g)
 	}

@@ -11,10 +11,8 @@ func TestWhatGoesOnForEverIsNamed(t *testing.T) {
 	job := func(action, more string) string {
 		pod := func(name string) string {
 			return "\n---\n{apiVersion: v1, kind: Pod, metadata: {name: " + name + ", namespace: shop, " +
-				"ownerReferences: " +
-				"[{kind: Job, name: j, uid: j, controller: true}]}, status: {phase: Failed, containerStatuses: " +
-				"[{name: a, " +
-				"state: {terminated: {exitCode: 3}}}]}}"
+				"ownerReferences: [{kind: Job, name: j, uid: j, controller: true}]}, status: {phase: Failed, " +
+				"containerStatuses: [{name: a, state: {terminated: {exitCode: 3}}}]}}"
 		}
 		return "{apiVersion: batch/v1, kind: Job, metadata: {name: j, namespace: shop, uid: j}, spec: " +
 			"{podFailurePolicy: " +
@@ -72,8 +70,7 @@ func TestRefusalsBlameWhatTheyAreMadeOf(t *testing.T) {
 			", namespace: shop, name: " + name + "}, message: '" + strings.ReplaceAll(words, "'", "''") + "'}"
 	}
 	hook := "\n---\n{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: " +
-		"{name: w}, " +
-		"webhooks: [{name: x, matchConditions: [{name: a, expression: \"true\"}, {name: b, expression: " +
+		"{name: w}, webhooks: [{name: x, matchConditions: [{name: a, expression: \"true\"}, {name: b, expression: " +
 		"object.spec.x}]}]}"
 	level := func(words string) string {
 		return refused("StatefulSet", "s", "{initContainers: [{name: i, ports: [{hostPort: 80}]}], containers: "+
@@ -106,16 +103,11 @@ func TestRefusalsBlameWhatTheyAreMadeOf(t *testing.T) {
 func TestSelectorsThatReadWhatIsNotThereAreNamed(t *testing.T) {
 	pod := func(words string) string {
 		return webPod + "spec: {containers: [{name: a}]}\nstatus: {conditions: [{type: PodScheduled, status: " +
-			"\"False\", " +
-			"message: '" + words + ": selector #0 on device d/p/one: CEL runtime error: no such key: mem. " +
-			"consider'}]}\n---\n" +
-			"{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: c, namespace: shop}, spec: " +
-			"{devices: " +
-			"{requests: [{name: r, exactly: {deviceClassName: k, selectors: [{cel: {expression: " +
-			"device.mem}}]}}]}}}\n---\n" +
-			"{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: k}, spec: {selectors: [{cel: " +
-			"{expression: " +
-			"device.driver + mem}}]}}"
+			"\"False\", message: '" + words + ": selector #0 on device d/p/one: CEL runtime error: no such key: mem. " +
+			"consider'}]}\n---\n{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: c, " +
+			"namespace: shop}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: k, selectors: " +
+			"[{cel: {expression: device.mem}}]}}]}}}\n---\n{apiVersion: resource.k8s.io/v1, kind: DeviceClass, " +
+			"metadata: {name: k}, spec: {selectors: [{cel: {expression: device.driver + mem}}]}}"
 	}
 	expectFindings(t, []struct{ cluster, of, want string }{
 		{pod("claim shop/c"), "Pod shop web",

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -194,10 +193,9 @@ func (c *Cluster) onWorkloads(f *Finding, want map[string]string) {
 			if metav1.GetControllerOf(o) != nil || t == nil || !s.Matches(labels.Set(o.GetLabels())) {
 				continue
 			}
-			own := wantedLabels(ownSelectorOf(o))
-			f.Message += fmt.Sprintf(" %s %s has it itself, and the Pods that it makes have %s: a selector is "+
-				"about Pods.",
-				kind, o.GetName(), labels.Set(t.Labels))
+			own := wantedLabels(selectorOf(o))
+			f.Message += fmt.Sprintf(" %s %s has it itself, and the Pods that it makes have %s: a selector is about "+
+				"Pods.", kind, o.GetName(), labels.Set(t.Labels))
 			f.Related = append(f.Related, objectOf(kind, o))
 			template := map[string]any{"metadata": map[string]any{"labels": want}}
 			raw, _ := json.Marshal(map[string]any{"spec": map[string]any{"template": template}}) // never fails
@@ -212,21 +210,6 @@ func (c *Cluster) onWorkloads(f *Finding, want map[string]string) {
 			return
 		}
 	}
-}
-
-// ownSelectorOf is the selector of a workload's own Pods; nil where there is none.
-func ownSelectorOf(o metav1.Object) *metav1.LabelSelector {
-	switch x := o.(type) {
-	case *appsv1.Deployment:
-		return x.Spec.Selector
-	case *appsv1.StatefulSet:
-		return x.Spec.Selector
-	case *appsv1.DaemonSet:
-		return x.Spec.Selector
-	case *appsv1.ReplicaSet:
-		return x.Spec.Selector
-	}
-	return nil
 }
 
 func dropKey(d labelDifference) string {

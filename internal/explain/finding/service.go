@@ -120,11 +120,11 @@ func endpointsBehind(c *Cluster, o metav1.Object, self Object) []Finding {
 	for _, p := range in[*corev1.Pod](c, "Pod", self.Namespace) {
 		switch {
 		case !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels)) || pod.IsTerminal(p):
-		case ready(p) && !reachable(p):
+		case pod.IsReady(p) && !reachable(p):
 			return nil // such an address is no endpoint
-		case ready(p) && p.DeletionTimestamp == nil && c.Now.Sub(readySince(p)) > settleTime:
+		case pod.IsReady(p) && p.DeletionTimestamp == nil && c.Now.Sub(readySince(p)) > settleTime:
 			well = append(well, p.Name)
-		case !ready(p):
+		case !pod.IsReady(p):
 			sick = append(sick, p.Name)
 		}
 	}
@@ -185,10 +185,8 @@ func reachable(p *corev1.Pod) bool {
 
 // readySince is when a Pod's condition Ready changed last.
 func readySince(p *corev1.Pod) (at time.Time) {
-	for _, cond := range p.Status.Conditions {
-		if cond.Type == corev1.PodReady {
-			return cond.LastTransitionTime.Time
-		}
+	if c := pod.ReadyCondition(p); c != nil {
+		return c.LastTransitionTime.Time
 	}
 	return at
 }

@@ -9,13 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gantry-project/gantry/internal/explain/shellquote"
-	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
-
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
+	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
 )
 
 // shutOut finds addresses in commands, arguments and variables that NetworkPolicies shut the

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/net/publicsuffix"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,7 +40,8 @@ func (c *Cluster) clusterHostOf(host, ns string) (h clusterHost, ok bool) {
 	case len(parts) == 2 && there("Service", ns, parts[1]):
 		return clusterHost{pod: parts[0], service: parts[1], namespace: ns}, true
 	case len(parts) == 2 && there("Namespace", "", parts[1]):
-		return clusterHost{service: parts[0], namespace: parts[1], whole: true}, true
+		_, public := publicsuffix.PublicSuffix(parts[1]) // as namespaces may be called dev, app or shop
+		return clusterHost{service: parts[0], namespace: parts[1], whole: !public}, true
 	case len(parts) == 3 && there("Service", parts[2], parts[1]):
 		return clusterHost{pod: parts[0], service: parts[1], namespace: parts[2]}, true
 	}

@@ -13,15 +13,12 @@ func deploymentOf(container string) string {
 
 const (
 	shopNames = "\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\n---\n{apiVersion: v1, kind: " +
-		"Namespace, " +
-		"metadata: {name: store}}\n---\n{apiVersion: v1, kind: Service, metadata: {name: db, namespace: shop}, spec: " +
-		"{clusterIP: None, selector: {app: db}}}\n---\n{apiVersion: v1, kind: Service, metadata: {name: cache, " +
-		"namespace: " +
+		"Namespace, metadata: {name: lab}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: " +
+		"store}}\n---\n{apiVersion: v1, kind: Service, metadata: {name: db, namespace: shop}, spec: {clusterIP: " +
+		"None, selector: {app: db}}}\n---\n{apiVersion: v1, kind: Service, metadata: {name: cache, namespace: " +
 		"store}}\n---\n{apiVersion: v1, kind: Service, metadata: {name: db-api, namespace: shop}, spec: {selector: " +
-		"{app: " +
-		"db}}}\n---\n{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: pg, namespace: shop}, spec: " +
-		"{serviceName: " +
-		"db, replicas: 2, selector: {matchLabels: {app: db}}}}"
+		"{app: db}}}\n---\n{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: pg, namespace: shop}, spec: " +
+		"{serviceName: db, replicas: 2, selector: {matchLabels: {app: db}}}}"
 	envValue = "spec.template.spec.containers[0].env[0].value"
 )
 
@@ -43,7 +40,9 @@ func TestHostsThatNobodyKnowsAreNamed(t *testing.T) {
 		"pg-1.db":                  "", "pg-0.db.shop.svc.cluster.local": "", "db": "", "cache.store": "",
 		"db.example.com":              "",
 		"db.shop.svc.cluster.example": "", "nothing-like-it": "", "10.1.2.3": "", "localhost": "", "x.y.z": "",
-		"other.db": "",
+		"other.db":             "",
+		"nothing-like-it.shop": "", // shop is a namespace, and a domain of the public DNS
+		"cache.shop":           "cache.shop", "dbb.shop": "dbb.shop", "nothing-like-it.lab": "nothing-like-it.lab",
 	} {
 		row := struct{ cluster, of, want string }{url(host), "Deployment shop d", "no HostUnknown"}
 		if want != "" {
@@ -115,8 +114,7 @@ func TestPathsOfTwoIngressesAreNamed(t *testing.T) {
 		return "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: " + name + ", namespace: shop}, " +
 			"spec: {" +
 			class + "rules: [{host: a.example.com, http: {paths: [{path: " + path + ", pathType: Prefix, backend: " +
-			"{service: " +
-			"{name: " + service + ", port: {number: 80}}}}]}}]}}\n---\n"
+			"{service: {name: " + service + ", port: {number: 80}}}}]}}]}}\n---\n"
 	}
 	const taken = "PathTaken spec.rules[0].http.paths[0].path a.example.com/x"
 	one := ingress("i", "", "/x", "s")

@@ -8,6 +8,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gantry-project/gantry/internal/node"
 )
 
 // demand says which lists of the whole cluster a question needs that are as long as the cluster is
@@ -65,11 +67,7 @@ func demandOfObject(o runtime.Object) demand {
 	return everything
 }
 
-// allReady reports whether every node says that it is ready.
+// allReady reports whether no node says that it is not ready.
 func allReady(nodes []*corev1.Node) bool {
-	return !slices.ContainsFunc(nodes, func(n *corev1.Node) bool {
-		return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
-		})
-	})
+	return !slices.ContainsFunc(nodes, func(n *corev1.Node) bool { return node.NotReadyCondition(n) != nil })
 }

@@ -6,9 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/gantry-project/gantry/internal/pod"
-
 	r "github.com/gantry-project/gantry/internal/kubelet/resource"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // row: ISE-14

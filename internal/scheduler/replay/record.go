@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gantry-project/gantry/internal/pod"
-
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumelisters"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 )

@@ -6,14 +6,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gantry-project/gantry/internal/pod"
-
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gantry-project/gantry/internal/control/attachdetach"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/simulate/memapi"
 	"github.com/gantry-project/gantry/internal/simulate/memstore"
 )

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/simulate/memapi"
 	"github.com/gantry-project/gantry/internal/simulate/memstore"
 )
@@ -109,7 +110,7 @@ func (c *Cluster) loadMissing(objects []runtime.Object) error {
 	}
 	for _, n := range nodes {
 		missing = append(missing, lease(n.Name, c.clock))
-		if !isReady(n) {
+		if !node.IsReady(n) {
 			c.kubelets.Lose(n.Name)
 		}
 	}
@@ -158,21 +159,13 @@ func completeNode(n *corev1.Node, now time.Time) {
 	if n.Labels[corev1.LabelHostname] == "" {
 		metav1.SetMetaDataLabel(&n.ObjectMeta, corev1.LabelHostname, n.Name)
 	}
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return
-		}
+	if node.ReadyCondition(n) != nil {
+		return
 	}
 	metav1.SetMetaDataAnnotation(&n.ObjectMeta, managedAttaching, "true")
 	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeReady,
 		Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.NewTime(now),
 		LastTransitionTime: metav1.NewTime(now)})
-}
-
-func isReady(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 func lease(node string, now time.Time) *coordinationv1.Lease {

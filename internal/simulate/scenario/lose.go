@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/simulate/memstore"
 )
 
@@ -63,10 +64,7 @@ func (l *Lose) Begin(ctx context.Context, r *Run) error {
 
 // noticed has the taint put on a lost node that is seen not to be ready.
 func (l *Lose) noticed(r *Run, n *corev1.Node) {
-	if !slices.Contains(l.Nodes, n.Name) || isOutOfService(n) ||
-		!slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-			return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
-		}) {
+	if !slices.Contains(l.Nodes, n.Name) || isOutOfService(n) || node.NotReadyCondition(n) == nil {
 		return
 	}
 	r.Cluster.At(r.Cluster.Now(), func(ctx context.Context) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 	"github.com/gantry-project/gantry/internal/simulate/fork"
@@ -67,7 +68,7 @@ func (r *podRecorder) changed(c memstore.Change) {
 	if p.Created != nil {
 		first(&p.Scheduled, cur.Spec.NodeName != "")
 		first(&p.Running, cur.Status.Phase == corev1.PodRunning)
-		first(&p.Ready, isReady(cur) && cur.DeletionTimestamp == nil)
+		first(&p.Ready, pod.IsReady(cur) && cur.DeletionTimestamp == nil)
 	}
 	if cur.DeletionTimestamp != nil && p.Leaves == nil {
 		r.leaves(p, cur, now)
@@ -175,10 +176,4 @@ func revisionOf(p *corev1.Pod) string {
 		return hash
 	}
 	return p.Labels["controller-revision-hash"]
-}
-
-func isReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }

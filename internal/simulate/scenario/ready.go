@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // noneRefused tells whether no workload's Pods are refused; of one whose are, the outcome says why.
@@ -44,7 +46,7 @@ func (r *Run) Unready(ctx context.Context) ([]corev1.Pod, error) {
 	var out []corev1.Pod
 	for _, p := range all.Items {
 		f := r.pods.byUID[p.UID]
-		if f == nil || f.Created == nil || p.Status.Phase == corev1.PodSucceeded || isReady(&p) ||
+		if f == nil || f.Created == nil || p.Status.Phase == corev1.PodSucceeded || pod.IsReady(&p) ||
 			evicted(&p) {
 			continue
 		}

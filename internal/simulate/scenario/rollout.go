@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/kubectl/pkg/polymorphichelpers"
 
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 	"github.com/gantry-project/gantry/internal/simulate/fork"
 	"github.com/gantry-project/gantry/internal/simulate/memstore"
@@ -302,7 +303,7 @@ func (c *capacityRecorder) count() forecast.Capacity {
 			continue
 		}
 		m.Total++
-		fresh, ready := !c.old[revisionOf(p)], isReady(p)
+		fresh, ready := !c.old[revisionOf(p)], pod.IsReady(p)
 		if fresh {
 			m.New++
 		}

@@ -2,12 +2,12 @@ package usage
 
 import (
 	"math"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 )
 
@@ -179,11 +179,7 @@ func (m *Meter) Load(owner string, pods []*corev1.Pod, c Change) Loaded {
 	return out
 }
 
-func isReady(p *corev1.Pod) bool {
-	return p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
+func isReady(p *corev1.Pod) bool { return p.DeletionTimestamp == nil && pod.IsReady(p) }
 
 // Resources is what is taken as the API writes it.
 func (a Amounts) Resources() corev1.ResourceList {

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gantry-project/gantry/internal/pod"
-
 	"github.com/go-logr/logr"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -15,6 +13,8 @@ import (
 	"k8s.io/component-helpers/storage/ephemeral"
 	"k8s.io/component-helpers/storage/volume"
 	csitranslation "k8s.io/csi-translation-lib"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // Uses tells whether a Pod uses the claim.
