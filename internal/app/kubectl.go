@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"os"
 
 	componentcli "k8s.io/component-base/cli"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/containerd"
+	"github.com/gantry-project/gantry/internal/gcpacer"
 )
 
 // RunKubectl is kubectl itself, with the kubeconfig that `gantry up` wrote unless another one is
@@ -22,4 +24,9 @@ func RunKubectl(args []string) int {
 	return componentcli.Run(kubectl.NewDefaultKubectlCommand())
 }
 
-func RunContainerd(args []string) int { return containerd.Main(args) }
+// RunContainerd is containerd itself, with the memory of Gantry's other processes; it returns the
+// exit code.
+func RunContainerd(args []string) int {
+	gcpacer.Run(context.Background())
+	return containerd.Main(args)
+}

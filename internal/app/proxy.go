@@ -261,7 +261,6 @@ func (p *Proxy) Run(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	runGCPacer(ctx)
 	return one.Run(ctx)
 }
 

@@ -7,6 +7,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/gcpacer"
 	"github.com/gantry-project/gantry/internal/journal/ring"
 	"github.com/gantry-project/gantry/internal/options"
 )
@@ -25,7 +26,7 @@ func RunServer(ctx context.Context, p *options.Instance, l *cli.Logging, out *cl
 		return err
 	}
 	defer closeLog()
-	runGCPacer(ctx)
+	gcpacer.Run(ctx)
 	log, err := ring.Open(ring.Options{Dir: filepath.Join(p.DataDir, "journal")})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver"
 	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/gcpacer"
 	"github.com/gantry-project/gantry/internal/journal/ring"
 	"github.com/gantry-project/gantry/internal/options"
 	"github.com/gantry-project/gantry/internal/pki"
@@ -45,7 +46,7 @@ func (u *Up) Run(ctx context.Context) error {
 		return err
 	}
 	defer closeLog()
-	runGCPacer(ctx)
+	gcpacer.Run(ctx)
 	log, err := ring.Open(ring.Options{Dir: filepath.Join(u.Instance.DataDir, "journal")})
 	if err != nil {
 		return cli.WithFix(err, "make it writable, or remove it: it only explains the past")

@@ -11,6 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/gantry-project/gantry/internal/gcpacer"
 )
 
 // Role is a component that runs against an API server it reaches by kubeconfig.
@@ -23,6 +25,8 @@ type Role struct {
 	log         Logging
 }
 
+// Command is c with the flags of a role, which runs against the API server of its kubeconfig until
+// its context ends.
 func (r *Role) Command(c *cobra.Command, run func(ctx context.Context, cfg *rest.Config) error) *cobra.Command {
 	c.Args = cobra.NoArgs
 	f := c.Flags()
@@ -37,6 +41,7 @@ func (r *Role) Command(c *cobra.Command, run func(ctx context.Context, cfg *rest
 			if _, err := r.log.Open(""); err != nil {
 				return err
 			}
+			gcpacer.Run(c.Context())
 			return r.Without(c.Context())
 		}
 		if r.Kubeconfig == "" {
@@ -50,6 +55,7 @@ func (r *Role) Command(c *cobra.Command, run func(ctx context.Context, cfg *rest
 		if err != nil {
 			return err
 		}
+		gcpacer.Run(c.Context())
 		return run(c.Context(), cfg)
 	}
 	return c

@@ -1,4 +1,4 @@
-package app
+package gcpacer
 
 import (
 	"context"
@@ -34,20 +34,28 @@ func TestGCPercentFollowsTheLoad(t *testing.T) {
 	}
 }
 
+// allocated keeps the compiler from leaving the allocation out.
+var allocated []byte
+
 // A process that allocates much gets more room, and gives it back when it is over without a
 // collection coming by.
 func TestPaceFollowsTheLoad(t *testing.T) {
 	was := debug.SetGCPercent(idleGCPercent)
 	defer debug.SetGCPercent(was)
-	p := newGCPacer()
+	released := 0
+	p := newGCPacer(func() { released++ })
 	defer p.timer.Stop()
 	p.begin, p.last = time.Now().Add(-time.Minute), time.Now().Add(-time.Second)
+	allocated = make([]byte, 2*busyAllocationRate)
 	p.adjust()
 	if p.percent <= idleGCPercent {
 		t.Errorf("under load: %d", p.percent)
 	}
 	if !p.timer.Stop() {
 		t.Error("nobody looks whether the load is over")
+	}
+	if released != 0 {
+		t.Errorf("pages were released %d times under load, want 0", released)
 	}
 	p.last = time.Now().Add(-time.Hour)
 	p.adjust()
@@ -56,6 +64,11 @@ func TestPaceFollowsTheLoad(t *testing.T) {
 	}
 	if p.timer.Stop() {
 		t.Error("a process at rest has a clock")
+	}
+	p.last = time.Now().Add(-time.Hour)
+	p.adjust()
+	if released != 1 {
+		t.Errorf("pages were released %d times after the load and at rest, want once", released)
 	}
 }
 

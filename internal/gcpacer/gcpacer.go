@@ -1,4 +1,7 @@
-package app
+// Package gcpacer keeps the memory of a process small: it sets how much garbage may gather by what
+// the process does, and gives back the pages of the program's file that are not used at rest.
+// Every command that goes on running calls Run once, at its start.
+package gcpacer
 
 import (
 	"context"
@@ -52,17 +55,17 @@ func gcPercent(live, allocated uint64, in, age time.Duration) int {
 	return max(minBusyGCPercent, min(busyGCPercent, int(maxBusyGarbage*100/max(1, live))))
 }
 
-// runGCPacer sets the share anew after each collection until ctx ends, and under load now and then,
-// so that what a load left is collected when it is over.
-func runGCPacer(ctx context.Context) {
+// Run sets the share of garbage anew after each collection until ctx ends, and under load now and
+// then, so that what a load left is collected when it is over. The pages of the program's file
+// leave this process once it has started, and whenever a load is over. It returns at once.
+func Run(ctx context.Context) {
 	debug.SetGCPercent(startGCPercent)
-	p := newGCPacer()
-	started := time.AfterFunc(startedPeriod, func() {
-		p.adjust()
+	p := newGCPacer(func() {
 		if err := releaseProgramPages(); err != nil {
 			klog.FromContext(ctx).V(2).Info("Pages of the program stay in memory", "err", err)
 		}
 	})
+	started := time.AfterFunc(startedPeriod, func() { p.adjust(); p.release() })
 	context.AfterFunc(ctx, func() { p.timer.Stop(); started.Stop() })
 	afterGC(ctx, p.adjust)
 }
@@ -75,12 +78,13 @@ type gcPacer struct {
 	allocated uint64 // bytes since the process began
 	percent   int
 	timer     *time.Timer // it runs while the share is that of a load
+	release   func()      // called when a load is over; must not block for long
 	samples   []metrics.Sample
 }
 
-func newGCPacer() *gcPacer {
+func newGCPacer(release func()) *gcPacer {
 	now := time.Now()
-	p := &gcPacer{begin: now, last: now, percent: startGCPercent,
+	p := &gcPacer{begin: now, last: now, percent: startGCPercent, release: release,
 		samples: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/heap/allocs:bytes"}}}
 	p.timer = time.AfterFunc(busyCheckPeriod, p.adjust)
 	p.timer.Stop() // until there is a load
@@ -95,8 +99,12 @@ func (p *gcPacer) adjust() {
 	next := gcPercent(live, allocated-p.allocated, now.Sub(p.last), now.Sub(p.begin))
 	p.allocated, p.last = allocated, now
 	if next != p.percent {
+		loadIsOver := next == idleGCPercent && now.Sub(p.begin) > startedPeriod
 		p.percent = next
 		debug.SetGCPercent(next) // a smaller one is overdrawn by what lies there, which is then collected
+		if loadIsOver {
+			p.release()
+		}
 	}
 	if next > idleGCPercent {
 		p.timer.Reset(busyCheckPeriod)
