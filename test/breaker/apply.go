@@ -52,6 +52,7 @@ type breaker struct {
 	valid   string // one that has not ended, likewise
 
 	kubeconfig string // for kubectl; empty: remedies are not tried
+	programs   string // a directory to look for kubectl in; empty: it is on the path
 
 	foreign  bool          // why reads through a client that has nothing of Gantry's own
 	patience time.Duration // how long a break may take to show; 0: patience

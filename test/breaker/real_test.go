@@ -51,6 +51,7 @@ const leastRealPercent = 90
 // GANTRY_SEEDS; GANTRY_TEXT prints every answer. With GANTRY_REMEDIES the commands of the remedies
 // are run on the same break in another namespace, and have to mend it.
 func TestTheRealBreakIsNamed(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs real containers")
 	}
@@ -78,15 +79,14 @@ func startReal(t *testing.T) *realBreaker {
 		t.Fatal(err)
 	}
 	config.QPS = -1
-	if _, err := exec.LookPath("kubectl"); err != nil {
-		programs := t.TempDir()
-		if err := os.Symlink(filepath.Join(c.Bin, "gantry"), filepath.Join(programs, "kubectl")); err != nil {
-			t.Fatal(err)
-		}
-		t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
-	}
 	t.Cleanup(func() { _ = os.RemoveAll("/tmp/gantry-breaker") }) // of the kinds with hostPath
 	b := &realBreaker{breaker: &breaker{kubeconfig: c.Kubeconfig}, registries: serveRegistries(t)}
+	if _, err := exec.LookPath("kubectl"); err != nil {
+		b.programs = t.TempDir()
+		if err := os.Symlink(filepath.Join(c.Bin, "gantry"), filepath.Join(b.programs, "kubectl")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if b.client, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}

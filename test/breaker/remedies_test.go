@@ -162,6 +162,9 @@ func (b *breaker) run(ctx context.Context, commands []string, namespace, fresh s
 	script := strings.ReplaceAll(strings.Join(commands, "\n"), namespace, fresh)
 	c := exec.CommandContext(ctx, "/bin/sh", "-ec", script)
 	c.Env = append(os.Environ(), "KUBECONFIG="+b.kubeconfig)
+	if b.programs != "" {
+		c.Env = append(c.Env, "PATH="+b.programs+":"+os.Getenv("PATH"))
+	}
 	c.WaitDelay = time.Second
 	raw, err := c.CombinedOutput()
 	return strings.TrimSpace(string(raw)), err
