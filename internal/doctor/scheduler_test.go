@@ -52,6 +52,9 @@ func TestASchedulerThatIsWellTakesOneLine(t *testing.T) {
 	}
 }
 
+// The 99th percentile is that of attempts of all results together.
+//
+// row: OPS-16, SCH-29
 func TestASchedulersMetricsAreRead(t *testing.T) {
 	const text = `# TYPE scheduler_pending_pods gauge
 scheduler_pending_pods{queue="active"} 3

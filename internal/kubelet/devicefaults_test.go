@@ -198,6 +198,9 @@ func TestPluginsThatSendNonsense(t *testing.T) {
 		if got := r.get("p").Status.Phase; got != v1.PodRunning {
 			t.Errorf("after a flood: got %s, want Running", got)
 		}
+		if got := r.extended(gpu); got != "2/2" {
+			t.Errorf("allocatable/capacity after a flood: got %s, want 2/2, the last report's", got)
+		}
 		socket := filepath.Join(r.deviceDir(), "kubelet.sock")
 		for _, c := range []struct{ req, want string }{
 			{"v1alpha 1.sock " + gpu,

@@ -158,13 +158,22 @@ func TestDevicesOfManyVendors(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		names := []string{"nvidia.com/gpu", "xilinx.com/fpga-u200", "rdma.example.com/hca",
 			"cores.example.com/dedicated"}
+		all := containerWithDevices("all", names[0], 1)
+		var own []string
 		for i, name := range names {
-			r.plugin(name, "d0", "d1")
+			r.plugin(name, "d0", "d1", fmt.Sprint("own-", i))
+			all.Resources.Limits[v1.ResourceName(name)] = resource.MustParse("1")
+			own = append(own, fmt.Sprint("/dev/own-", i))
 			c := containerWithDevices(fmt.Sprint("c", i), name, 2)
 			r.create(pod(fmt.Sprint("p", i), c))
 			if got := r.deviceIDs(c.Name); !slices.Equal(got, []string{"/dev/d0", "/dev/d1"}) { // row: DEV-05
 				t.Errorf("%s: got %v, want both devices", name, got)
 			}
+		}
+		all.Resources.Requests = all.Resources.Limits
+		r.create(pod("all", all))
+		if got := slices.Sorted(slices.Values(r.deviceIDs("all"))); !slices.Equal(got, own) { // row: DEV-05
+			t.Errorf("a container that asks each vendor for one: got %v, want %v", got, own)
 		}
 	})
 }

@@ -566,29 +566,35 @@ func TestCommandThatIsNotThere(t *testing.T) {
 func TestKilledOnTheWayOfAStart(t *testing.T) {
 	for _, fault := range []string{"RunPodSandbox hang", "RunPodSandbox drop", "PullImage hang", "CreateContainer hang",
 		"CreateContainer drop", "StartContainer hang", "StartContainer drop"} {
-		runTest(t, func(r *rig) {
-			method, action, _ := strings.Cut(fault, " ")
-			r.fake.SetRegistry([]crifake.Image{{Names: []string{"one:1"}}})
-			if err := r.fake.Fault(method, "1*ok->1*"+action+"->ok"); err != nil { // the second time
-				t.Fatal(err)
-			}
-			r.create(pod("before", scriptContainer("app", runs)))
-			p := pod("p", scriptContainer("a", runs), scriptContainer("b", runs))
-			p.Spec.Containers[1].Image = "one:1"
-			r.create(p)
-			r.stop()
-			r.start()
-			r.advance(time.Minute)
-			for _, st := range r.phase("p", v1.PodRunning).Status.ContainerStatuses {
-				if n := strings.Count(r.fake.Dump(), st.Name+" attempt="); st.RestartCount != 0 || n != 1 {
-					t.Errorf("%s: %s: %d restarts, %d containers, want 0 and 1\n%s", fault, st.Name, st.RestartCount, n,
-						r.fake.Dump())
+		for _, withInit := range []bool{false, true} {
+			runTest(t, func(r *rig) {
+				method, action, _ := strings.Cut(fault, " ")
+				r.fake.SetRegistry([]crifake.Image{{Names: []string{"one:1"}}})
+				if err := r.fake.Fault(method, "1*ok->1*"+action+"->ok"); err != nil { // the second time
+					t.Fatal(err)
 				}
-			}
-			if n := strings.Count(r.fake.Dump(), "pod default/p "); n != 1 {
-				t.Errorf("%s: %d sandboxes\n%s", fault, n, r.fake.Dump())
-			}
-		})
+				r.create(pod("before", scriptContainer("app", runs)))
+				p := pod("p", scriptContainer("a", runs), scriptContainer("b", runs))
+				p.Spec.Containers[1].Image = "one:1"
+				if withInit {
+					p.Spec.InitContainers = []v1.Container{scriptContainer("i", "exit 0")}
+				}
+				r.create(p)
+				r.stop()
+				r.start()
+				r.advance(time.Minute)
+				s := r.phase("p", v1.PodRunning).Status
+				for _, st := range append(s.InitContainerStatuses, s.ContainerStatuses...) {
+					if n := strings.Count(r.fake.Dump(), st.Name+" attempt="); st.RestartCount != 0 || n != 1 {
+						t.Errorf("%s: %s: %d restarts, %d containers, want 0 and 1\n%s", fault, st.Name, st.RestartCount,
+							n, r.fake.Dump())
+					}
+				}
+				if n := strings.Count(r.fake.Dump(), "pod default/p "); n != 1 {
+					t.Errorf("%s: %d sandboxes\n%s", fault, n, r.fake.Dump())
+				}
+			})
+		}
 	}
 }
 

@@ -119,13 +119,28 @@ func (p *pressure) measure(_ context.Context, _ v1.ResourceName, pods []*v1.Pod)
 // row: EVC-29
 // row: EVC-30
 func TestTheVictimFailsAndStays(t *testing.T) {
-	underPressure(t, eviction.MemoryAvailable, func(p *pressure) {
+	limits := map[string]string{string(eviction.MemoryAvailable): "10%"}
+	for kind, c := range map[string]struct {
+		settings eviction.Settings
+		within   time.Duration
+	}{
+		"hard": {eviction.Settings{Hard: limits}, 15 * time.Second},
+		"soft": {eviction.Settings{Soft: limits,
+			SoftGracePeriod: map[string]string{string(eviction.MemoryAvailable): "20s"}}, time.Minute},
+	} {
+		t.Run(kind, func(t *testing.T) { theVictimFailsAndStays(t, c.settings, c.within) })
+	}
+}
+
+// theVictimFailsAndStays: within so long the longest of two Pods has failed.
+func theVictimFailsAndStays(t *testing.T, settings eviction.Settings, within time.Duration) {
+	withThresholds(t, eviction.MemoryAvailable, settings, nil, func(p *pressure) {
 		p.create(pod("web", scriptContainer("app", runs), scriptContainer("side", runs)))
 		p.create(pod("longest", scriptContainer("app", unyielding), scriptContainer("side", runs)))
 		p.advance(10 * time.Second)
 		p.phase("longest", v1.PodRunning)
 		p.set(9)
-		p.advance(15 * time.Second)
+		p.advance(within)
 		s := p.phase("longest", v1.PodFailed).Status
 		const want = "The node was low on resource: memory. Threshold quantity: 10, available: 9. "
 		if s.Reason != "Evicted" || s.Message != want {

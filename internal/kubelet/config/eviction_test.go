@@ -25,6 +25,12 @@ func fires(t *testing.T, l *Loaded, signal string, available, capacity int64) bo
 
 func TestDefaultThresholds(t *testing.T) {
 	plain, preset := load(t, Sources{}), load(t, Sources{Preset: "seed-001"})
+	file := filepath.Join(t.TempDir(), "soft.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
+		"evictionSoft: {memory.available: 500Mi}\nevictionSoftGracePeriod: {memory.available: 1m}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	soft := load(t, Sources{File: file})
 	const mi, tib = 1 << 20, 1 << 40
 	for _, c := range []struct {
 		signal     string
@@ -47,6 +53,9 @@ func TestDefaultThresholds(t *testing.T) {
 		if a, b := plain.Config.EvictionHard[c.signal], preset.Config.EvictionHard[c.signal]; a != c.have ||
 			b != c.seed {
 			t.Errorf("%s: got %q, with the preset %q, want %q and %q", c.signal, a, b, c.have, c.seed)
+		}
+		if got := soft.Config.EvictionHard[c.signal]; got != c.have {
+			t.Errorf("%s: with soft thresholds alone got %q, want %q", c.signal, got, c.have)
 		}
 		for l, at := range map[*Loaded]int64{plain: c.at, preset: c.seedAt} {
 			if at == 0 {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	coordination "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -263,6 +264,39 @@ func TestLeaseIsRenewed(t *testing.T) {
 		time.Sleep(time.Minute)
 		if !w.renewed().Equal(last) {
 			t.Error("the lease is renewed by a kubelet that was stopped")
+		}
+	})
+}
+
+// A lease that somebody else wrote meanwhile is read again, and renewed.
+//
+// row: KSL-33
+func TestALeaseThatOthersWroteIsReadAgain(t *testing.T) {
+	runTest(t, func(w *testNode) {
+		defer w.start()()
+		<-w.r.Ready()
+		time.Sleep(time.Second)
+		leases := w.api.CoordinationV1().Leases(v1.NamespaceNodeLease)
+		l, err := leases.Get(w.Context(), "node-1", metav1.GetOptions{})
+		if err != nil {
+			w.Fatal(err)
+		}
+		l.Annotations = map[string]string{"written-by": "somebody"}
+		if _, err := leases.Update(w.Context(), l, metav1.UpdateOptions{}); err != nil {
+			w.Fatal(err)
+		}
+		// the fake compares no resourceVersion: whoever does not know the annotation has an old one
+		w.api.PrependReactor("update", "leases", func(a clienttesting.Action) (bool, runtime.Object, error) {
+			given, ok := a.(clienttesting.UpdateAction).GetObject().(*coordination.Lease)
+			if ok && given.Annotations["written-by"] == "" {
+				return true, nil, apierrors.NewConflict(coordination.Resource("leases"), "node-1", errors.New("it is old"))
+			}
+			return false, nil, nil
+		})
+		first := w.renewed()
+		time.Sleep(25 * time.Second)
+		if moved := w.renewed().Sub(first); moved < 10*time.Second {
+			w.Errorf("renew time moved by %s in 25 s, want 10 s at least", moved)
 		}
 	})
 }

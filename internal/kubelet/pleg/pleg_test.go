@@ -2,6 +2,7 @@ package pleg
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -236,6 +237,70 @@ func TestEventsFromTwoRelists(t *testing.T) {
 			if r.w.handleEvent(c.event); heard != c.want {
 				t.Errorf("%s: heard %q, want %q", c.what, heard, c.want)
 			}
+		}
+	})
+}
+
+// unansweredLists is a runtime that answers no list of Pods.
+type unansweredLists struct{ Runtime }
+
+func (unansweredLists) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox,
+	error) {
+	return nil, errors.New("not now")
+}
+
+// Only a list that the runtime answered is told of: by that the kubelet's health is judged.
+//
+// row: KAP-02
+func TestOnlyAnsweredListsAreToldOf(t *testing.T) {
+	for name, want := range map[string]bool{"answers": true, "does not answer": false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := begin(t)
+			defer r.end()
+			told := 0
+			r.w.d.Relisted = func(time.Time, time.Duration) { told++ }
+			if !want {
+				r.w.d.Runtime = unansweredLists{r.w.d.Runtime}
+			}
+			for range 3 {
+				r.w.relist(t.Context(), true)
+			}
+			if (told == 3) != want || !want && told != 0 {
+				t.Errorf("the runtime %s: told of %d of 3 lists, want all or none", name, told)
+			}
+		})
+	}
+}
+
+// What vanishes from the runtime as a whole, without an event, is noticed as well.
+//
+// row: KSL-26
+func TestAPodThatVanishesIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := begin(t)
+		defer r.end()
+		r.w.d.Runtime = failingEvents{r.w.d.Runtime, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = r.w.Run(ctx) }()
+		defer func() { cancel(); <-done }()
+		sandbox, _ := r.pod(t, "u1", "sleep 500")
+		time.Sleep(61 * time.Second)
+		synctest.Wait()
+		if _, err := r.w.GetPodStatus(t.Context(), "u1"); err != nil {
+			t.Fatal(err)
+		}
+		before := r.notifications("u1")
+		if err := r.cri.Runtime().StopPodSandbox(t.Context(), sandbox); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.cri.Runtime().RemovePodSandbox(t.Context(), sandbox); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(60 * time.Second)
+		synctest.Wait()
+		if told := r.notifications("u1") - before; told != 1 {
+			t.Errorf("a minute after all of the Pod vanished: told %d times of it, want once", told)
 		}
 	})
 }

@@ -45,7 +45,8 @@ func TestMergeLetsTheStrongerSourceWin(t *testing.T) {
 	m.Put(API, pod("c", "3"))
 	m.Put(File, pod("c", "3"))
 	m.Put(HTTP, pod("c", "3"))
-	s.expect(t, "api c/3", "http c/3", "file c/3")
+	m.Put(File, pod("c", "3")) // what a source says again is newer than what it said
+	s.expect(t, "api c/3", "http c/3", "file c/3", "file c/3")
 	for _, source := range []string{API, HTTP} {
 		m.Complete(source)
 		select {

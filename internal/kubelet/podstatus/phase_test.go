@@ -53,6 +53,7 @@ func TestPhases(t *testing.T) {
 	never, always, onFailure := v1.RestartPolicyNever, v1.RestartPolicyAlways, v1.RestartPolicyOnFailure
 	stopped := func(in *podstatus.In) { in.Facts.ContainersStopped = now }
 	bare := func(in *podstatus.In) { in.Observed.Sandboxes = nil }
+	died := func(in *podstatus.In) { in.Observed.Sandboxes[0].Ready = false }
 	was := func(p v1.PodPhase) func(*podstatus.In) {
 		return func(in *podstatus.In) { in.Pod.Status.Phase = p }
 	}
@@ -90,6 +91,10 @@ func TestPhases(t *testing.T) {
 		{"a new sandbox, the init container runs", withInit(always, "i=run", "a@=1", "b@=1"), nil, v1.PodPending},
 		{"a new sandbox, the init container had failed", withInit(always, "i@=1", "a@=1"), nil, v1.PodPending},
 		{"a new sandbox, no app container had run", withInit(always, "i@=0"), nil, v1.PodPending},
+		{"the sandbox died, all will run again", withInit(always, "i=0", "a=1", "b=137"),
+			[]func(*podstatus.In){died, was(v1.PodRunning)}, v1.PodRunning},
+		{"the sandbox died before an app container ran", withInit(always, "i=0"), []func(*podstatus.In){died},
+			v1.PodPending},
 		{"no sandbox, and it ran", withInit(always, "i@=0", "a@=1", "b@=1"), []func(*podstatus.In){bare,
 			was(v1.PodRunning)},
 			v1.PodRunning},

@@ -87,6 +87,15 @@ func (c *consumer) give(cpus float64) {
 	share(cpus, c.below)
 }
 
+// program is a Pod's first container, which wants so many CPUs.
+func program(p *v1.Pod, wants float64, o r.Options) *consumer {
+	own := r.ForContainer(p, &p.Spec.Containers[0], r.Node{MemoryBytes: 64 << 30}, o)
+	shares, period := uint64(own.CpuShares), uint64(own.CpuPeriod)
+	return &consumer{wants: wants, values: r.Values{Shares: &shares, Quota: &own.CpuQuota, Period: &period}}
+}
+
+// Neither the tier nor the Pod nor the container keeps a BestEffort Pod from what others leave.
+//
 // row: QOS-05
 func TestBestEffortMayUseWhatOthersLeave(t *testing.T) {
 	o := r.Options{CFSQuota: true}
@@ -101,8 +110,8 @@ func TestBestEffortMayUseWhatOthersLeave(t *testing.T) {
 		{16, 16, 12}, // nobody takes more than its limit
 		{4, 3, 3},
 	} {
-		guaranteed := &consumer{wants: x.busy, values: r.ForPod(four, o)}
-		greedy := &consumer{wants: x.wants, values: r.ForPod(none, o)}
+		guaranteed := &consumer{values: r.ForPod(four, o), below: []*consumer{program(four, x.busy, o)}}
+		greedy := &consumer{values: r.ForPod(none, o), below: []*consumer{program(none, x.wants, o)}}
 		share(16, []*consumer{guaranteed, {values: r.ForBestEffort(), below: []*consumer{greedy}}})
 		if want := min(x.busy, 4); guaranteed.gets < want-0.01 || greedy.gets < x.gets-0.01 ||
 			greedy.gets > x.gets+0.01 {

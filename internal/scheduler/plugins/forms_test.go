@@ -46,7 +46,7 @@ func (r random) node(i int) *v1.Node {
 	return newNode(fmt.Sprint("n", i), func(n *v1.Node) {
 		n.Spec.Unschedulable = r.oneIn(3)
 		for _, key := range r.keys("a", "b") {
-			n.Labels[key] = r.text("1", "2", "3")
+			n.Labels[key] = r.text("1", "2", "3", "")
 			taint(key + "=" + r.text("", "v") + ":" + r.text("NoSchedule", "NoExecute", "PreferNoSchedule"))(n)
 		}
 		n.Status.Allocatable = r.amount(append(resourceNames, "pods")...)
@@ -72,7 +72,12 @@ func (r random) pod(name string) *v1.Pod {
 					"PreferNoSchedule"))})
 		}
 		op := func() v1.NodeSelectorRequirement {
-			return expression(r.text("a", "b", "c"), v1.NodeSelectorOperator(r.text("In", "NotIn")), r.text("1", "2"))
+			switch o, key := r.text("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"), r.text("a", "b", "c"); o {
+			case "Exists", "DoesNotExist":
+				return expression(key, v1.NodeSelectorOperator(o))
+			default:
+				return expression(key, v1.NodeSelectorOperator(o), r.text("1", "2"))
+			}
 		}
 		if r.oneIn(3) {
 			mustBeIn(term(op(), op()), term(op()))(p)

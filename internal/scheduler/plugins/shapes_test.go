@@ -16,9 +16,12 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/imagelocality"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/interpodaffinity"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodeaffinity"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodename"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodeports"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/noderesources"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodeunschedulable"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/podtopologyspread"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/tainttoleration"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/test/expect"
 )
@@ -156,7 +159,7 @@ func spreadPods() pods {
 // Pods that a plugin tells apart have different keys, those that it does not the same, and what
 // stood before a key stays.
 //
-// row: FIL-02, FIL-03, FIL-04, FIL-07, FIL-12, FIL-19, SCO-07, SCO-08
+// row: FIL-02, FIL-03, FIL-04, FIL-07, FIL-12, FIL-19, SCO-04, SCO-05, SCO-07, SCO-08, SCO-10
 func TestKeysOfPods(t *testing.T) {
 	fit := expect.Value(noderesources.NewFit(fitArgs(nil)))
 	balanced := noderesources.NewBalanced(&config.NodeResourcesBalancedAllocationArgs{
@@ -195,6 +198,16 @@ func TestKeysOfPods(t *testing.T) {
 			newPod("p", withPodLabels("app=web"), inNamespace("ns2"))}},
 		"peers": {interpodaffinity.New(nil, nil), peers},
 		"ports": {nodeports.New(), pods{newPod("p"), newPod("p", hostPort(80))}},
+		"taints": {tainttoleration.New(), pods{newPod("p"), newPod("p", tolerate(v1.Toleration{Key: "a"})),
+			newPod("p", tolerate(v1.Toleration{Key: "b"})),
+			newPod("p", tolerate(v1.Toleration{Key: "a", Operator: v1.TolerationOpExists})),
+			newPod("p", tolerate(v1.Toleration{Key: "a", Value: "x"})),
+			newPod("p", tolerate(v1.Toleration{Key: "a", Effect: v1.TaintEffectNoSchedule})),
+			newPod("p", tolerate(v1.Toleration{Key: "a", Effect: v1.TaintEffectPreferNoSchedule})),
+			newPod("p", tolerate(v1.Toleration{Key: "a"}), tolerate(v1.Toleration{Key: "b"}))}},
+		"the node's name": {nodename.New(), pods{newPod("p"), newPod("p", onNode("a")), newPod("p", onNode("b"))}},
+		"cordoned nodes": {nodeunschedulable.New(), pods{newPod("p"),
+			newPod("p", tolerate(v1.Toleration{Key: v1.TaintNodeUnschedulable, Operator: v1.TolerationOpExists}))}},
 	} {
 		seen := map[string]int{}
 		for i, p := range c.pods {

@@ -114,6 +114,48 @@ const noToleration = "spec.tolerations: Forbidden: existing toleration can not b
 
 const noOther = "spec: Forbidden: pod updates may not change fields other than " + updatableFieldsMessage
 
+// Whether a Pod is a mirror stays as it was made, through whichever endpoint it is written: without
+// the annotation a kubelet would take the mirror for a Pod of the API and run it.
+//
+// row: STA-04
+func TestAMirrorStaysAMirror(t *testing.T) {
+	const key = v1.MirrorPodAnnotationKey
+	with := func(value string) func(*v1.Pod) {
+		return func(p *v1.Pod) {
+			if value != "" {
+				p.Annotations = map[string]string{key: value}
+			}
+		}
+	}
+	for _, c := range []struct{ was, is, want string }{
+		{"hash", "hash", ""},
+		{"hash", "", "may not remove or update mirror pod annotation"},
+		{"hash", "other", "may not remove or update mirror pod annotation"},
+		{"", "hash", "may not add mirror pod annotation"},
+	} {
+		for endpoint, validate := range map[string]func(p, old *v1.Pod) field.ErrorList{"pods": ValidateUpdate,
+			"status": ValidateStatusUpdate, "ephemeralcontainers": ephemeralContainersRules{}.validate,
+			"resize": resizeRules{}.validate} {
+			if c.was != "" && (endpoint == "ephemeralcontainers" || endpoint == "resize") {
+				continue // they refuse mirrors altogether
+			}
+			old := podOf(with(c.was), func(p *v1.Pod) { p.Spec.NodeName = "n1" })
+			now := old.DeepCopy()
+			now.Annotations = nil
+			with(c.is)(now)
+			got := ""
+			for _, err := range validate(now, old) {
+				if strings.Contains(err.Field, key) {
+					got += err.Detail
+				}
+			}
+			if got != c.want {
+				t.Errorf("%s, from %q to %q: got %q, want %q", endpoint, c.was, c.is, got, c.want)
+			}
+		}
+	}
+}
+
 // row: API-25
 // row: API-26
 // row: API-27

@@ -175,6 +175,10 @@ func TestBackOff(t *testing.T) {
 			&f) || f.Code != reason.ErrImagePull || time.Until(f.RetryAt) != 20*time.Second {
 			t.Fatalf("second failure: %v", err)
 		}
+		if _, err := p.EnsureImageExists(t.Context(), pullRequest("1", "app:1", v1.PullAlways)); !errors.As(err, &f) ||
+			f.Code != reason.ImagePullBackOff || time.Until(f.RetryAt) != 20*time.Second {
+			t.Errorf("policy Always, after the second failure: got %v, want ImagePullBackOff for 20s", err)
+		}
 		p.Forget("1")
 		delete(w.refuse, "app:1")
 		if _, err := p.EnsureImageExists(t.Context(), pullRequest("1", "app:1", v1.PullIfNotPresent)); err != nil {
