@@ -14,6 +14,7 @@ LDFLAGS := -s -w \
 	-X github.com/containerd/containerd/v2/version.Version=v2.4.2
 export CGO_ENABLED := 0
 UP_FLAGS ?=
+KUBELET ?= build/kubelet-$(KUBE_VERSION)
 DATA_DIR ?= /var/lib/gantry
 TESTS ?= ./...
 comma := ,
@@ -111,6 +112,14 @@ why: build ## score what `gantry why` says about broken Pods, and try the remedi
 recordings: build ## compare Gantry's answers with upstream's recorded ones, per area (Pods' lives need root)
 	@go run ./hack/recordings api
 	@if [ "$$(id -u)" = 0 ]; then go run ./hack/recordings pods; else echo "lives of Pods are left out: they need root"; fi
+
+.PHONY: lifediff
+lifediff: build ## the same Pods on a node of upstream's kubelet and on one of Gantry's: where what clients see differs (root; ten minutes more for the first build; RUN=regexp, RANDOM_LIVES=n SEED=n, LIFE_FLAGS=…)
+	@test -x '$(KUBELET)' || { echo "building upstream's kubelet $(KUBE_VERSION)"; go build -C hack/conformance/upstream \
+		-ldflags '-s -w -X $(VERSION_PKG).gitVersion=$(KUBE_VERSION) -X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=37' \
+		-o '$(abspath $(KUBELET))' k8s.io/kubernetes/cmd/kubelet; }
+	@go build -o build/lifediff ./hack/lifediff
+	@build/lifediff -kubelet '$(KUBELET)' -run '$(RUN)' -random $(or $(RANDOM_LIVES),0) -seed $(or $(SEED),1) $(LIFE_FLAGS)
 
 .PHONY: conformance
 conformance: build ## upstream's certified tests on two nodes, written to docs/compatibility/conformance.md (root; some 45 minutes; FOCUS=…, SKIP=… run a part)

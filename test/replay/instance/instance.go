@@ -34,6 +34,7 @@ type Options struct {
 	Config string   // KubeletConfiguration file
 	Sched  string   // KubeSchedulerConfiguration file of a split instance
 	Flags  []string // further flags of `gantry up`
+	Server []string // further flags of `gantry server` in a split instance
 
 	// Of the Pods' network. When empty they are made from Number; without a number they are this
 	// instance's alone on this machine until Remove.
@@ -115,11 +116,8 @@ func (i *Instance) instanceFlags() []string {
 // Start starts Gantry and returns at once; see WaitReady. It may be called again after Stop.
 func (i *Instance) Start() error {
 	if i.o.Split {
-		if err := i.run("server", "server", "--data-dir", i.server(), "--secure-port", fmt.Sprint(i.port),
-			"--node-name", i.o.Node); err != nil {
-			return err
-		}
-		return nil
+		return i.run("server", "server", append([]string{"--data-dir", i.server(), "--secure-port", fmt.Sprint(i.port),
+			"--node-name", i.o.Node}, i.o.Server...)...)
 	}
 	args := append([]string{"--data-dir", i.Dir, "--secure-port", fmt.Sprint(i.port), "--node-name", i.o.Node},
 		i.instanceFlags()...)
@@ -128,6 +126,12 @@ func (i *Instance) Start() error {
 	}
 	return i.run("up", "up", append(args, i.o.Flags...)...)
 }
+
+// Port is that of the API server.
+func (i *Instance) Port() int { return i.port }
+
+// PKI is the directory of the cluster's certificates.
+func (i *Instance) PKI() string { return filepath.Join(i.server(), "pki") }
 
 // server is the data directory of the API server: roles of their own have directories of their own.
 func (i *Instance) server() string {
@@ -177,7 +181,7 @@ func (i *Instance) Binary() string { return i.o.Binary }
 
 // StartKubelet starts the kubelet of a split instance.
 func (i *Instance) StartKubelet() error {
-	pki := filepath.Join(i.server(), "pki")
+	pki := i.PKI()
 	args := append([]string{"--kubeconfig", filepath.Join(i.server(), "kubelet.kubeconfig"), "--data-dir", i.Dir,
 		"--hostname-override", i.o.Node,
 		"--client-ca-file", filepath.Join(pki, "ca.crt"), "--tls-cert-file", filepath.Join(pki, "kubelet.crt"),

@@ -166,18 +166,9 @@ func Load(dir string) ([]Case, error) {
 			return nil, err
 		}
 		text := shortBool.ReplaceAll(raw, []byte("$1\"$2\""))
-		var c Case
-		if err := yaml.Unmarshal(text, &c); err != nil {
+		c, err := Parse(text)
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		var steps struct{ Steps []json.RawMessage }
-		if err := yaml.Unmarshal(text, &steps); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		for i, s := range steps.Steps {
-			if err := checkStep(s); err != nil {
-				return nil, fmt.Errorf("%s: step %d: %w", path, i, err)
-			}
 		}
 		c.Stability = stability[c.Name]
 		if c.Recorded, err = readRecording(filepath.Dir(path)); err != nil {
@@ -192,6 +183,24 @@ func Load(dir string) ([]Case, error) {
 		return nil, fmt.Errorf("%s holds no recordings", dir)
 	}
 	return out, nil
+}
+
+// Parse reads what is to be done in a case, as YAML, and refuses steps that cannot be done.
+func Parse(text []byte) (Case, error) {
+	var c Case
+	if err := yaml.Unmarshal(text, &c); err != nil {
+		return c, err
+	}
+	var steps struct{ Steps []json.RawMessage }
+	if err := yaml.Unmarshal(text, &steps); err != nil {
+		return c, err
+	}
+	for i, s := range steps.Steps {
+		if err := checkStep(s); err != nil {
+			return c, fmt.Errorf("step %d: %w", i, err)
+		}
+	}
+	return c, nil
 }
 
 // shortBool is a plain y or n, which is a text to the recorder and a boolean to this reader.

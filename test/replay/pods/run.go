@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -21,6 +22,9 @@ type Cluster struct {
 	Manifests string
 	// Folders maps folders of this instance to the names that recordings use.
 	Folders []Folder
+	// Names are names of this cluster and the common ones that stand for them: in what is recorded,
+	// and in the names that steps use.
+	Names []Folder
 	// Kubelet stops or starts the kubelet alone; nil when it cannot be done.
 	Kubelet func(ctx context.Context, what string) error
 	// Kill sends KILL to a container's process, or to the sandbox's when container is empty.
@@ -197,7 +201,7 @@ type answer struct {
 }
 
 func (l *podRun) send(ctx context.Context, r request) (answer, error) {
-	req, err := http.NewRequestWithContext(ctx, r.Method, l.cluster.URL+r.Path, bytes.NewReader(r.Body))
+	req, err := http.NewRequestWithContext(ctx, r.Method, l.cluster.URL+l.realName(r.Path), bytes.NewReader(r.Body))
 	if err != nil {
 		return answer{}, err
 	}
@@ -223,8 +227,16 @@ var nameserver = regexp.MustCompile(`(lookup \S+) on \S+:53:`)
 // normalizePaths replaces this instance's folders and nameservers by what the recordings use.
 func (l *podRun) normalizePaths(text string) string {
 	text = nameserver.ReplaceAllString(text, "$1:")
-	for _, f := range l.cluster.Folders {
+	for _, f := range slices.Concat(l.cluster.Folders, l.cluster.Names) {
 		text = strings.ReplaceAll(text, f.Real, f.Normalized)
+	}
+	return text
+}
+
+// realName replaces common names by this cluster's.
+func (l *podRun) realName(text string) string {
+	for _, f := range l.cluster.Names {
+		text = strings.ReplaceAll(text, f.Normalized, f.Real)
 	}
 	return text
 }

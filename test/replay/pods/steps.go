@@ -78,7 +78,7 @@ func (l *podRun) command(ctx context.Context, i int, s Step) error {
 	default:
 		return errors.New("a step of a kind that this replay does not know")
 	}
-	p := l.cluster.Kubectl(ctx, append([]string{"-n", l.c.Namespace}, args...)...)
+	p := l.cluster.Kubectl(ctx, append([]string{"-n", l.c.Namespace}, mapEach(args, l.realName)...)...)
 	body := p.Out
 	if p.Err != "" {
 		body = strings.TrimRight(body, "\n") + "\n[stderr]\n" + p.Err
@@ -204,7 +204,7 @@ func (l *podRun) describe(pod string) error {
 	if err != nil {
 		return err
 	}
-	text, err := (&describe.PodDescriber{Interface: client}).Describe(l.c.Namespace, pod,
+	text, err := (&describe.PodDescriber{Interface: client}).Describe(l.c.Namespace, l.realName(pod),
 		describe.DescriberSettings{ShowEvents: true, ChunkSize: 500})
 	if err == nil { // else there is nothing to describe
 		l.out.Describe = append(l.out.Describe, newText(l.normalizePaths(text)))
