@@ -28,6 +28,7 @@ import (
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -35,7 +36,7 @@ import (
 const team = "batch"
 
 // patience is how long a break may take to show; some controllers are given ten seconds before they
-// are called idle.
+// are called idle. A stopwatch measures it: a busy machine shows a break later.
 const patience = 25 * time.Second
 
 // ahead is how far the clock of an answer is before the real one: what a controller has not done
@@ -157,7 +158,7 @@ func (b *breaker) apply(ctx context.Context, namespace, manifest string) error {
 
 // counted waits until a quota has its status: before, it limits nothing.
 func counted(ctx context.Context, r dynamic.ResourceInterface, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := expect.WithPatience(ctx, patience)
 	defer cancel()
 	return wait.PollUntilContextCancel(ctx, 200*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		u, err := r.Get(ctx, name, metav1.GetOptions{})
@@ -228,7 +229,7 @@ func (b *breaker) change(ctx context.Context, namespace, text string) error {
 // settled waits, patience at most, until an object has what its spec says; kinds without Pods are
 // settled when they are there.
 func (b *breaker) settled(ctx context.Context, namespace, target string) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := expect.WithPatience(ctx, patience)
 	defer cancel()
 	kind, name, _ := strings.Cut(target, "/")
 	name, _, _ = strings.Cut(name, "/")
@@ -299,7 +300,7 @@ func (b *breaker) changes(ctx context.Context, namespace string) <-chan struct{}
 // remove deletes a namespace and with it its Pods, which have a place on the nodes. Nobody waits
 // for it.
 func (b *breaker) remove(namespace string) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := expect.WithPatience(context.Background(), patience)
 	defer cancel()
 	_ = b.client.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}) // it may not be there
 }
@@ -311,7 +312,9 @@ const mostPods = 80
 // roomOnNodes waits, twice patience at most, until the Pods of breaks that were removed have ended,
 // as far as that the next ones find a place.
 func (b *breaker) roomOnNodes(ctx context.Context) {
-	_ = wait.PollUntilContextTimeout(ctx, time.Second, 2*patience, true, func(ctx context.Context) (bool, error) {
+	ctx, cancel := expect.WithPatience(ctx, 2*patience)
+	defer cancel()
+	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
 		l, err := b.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		return err == nil && len(l.Items) < mostPods, nil
 	}) // without room the break is played all the same

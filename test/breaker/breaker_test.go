@@ -20,6 +20,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/explain/gather"
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -265,7 +266,7 @@ func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string
 		return failed(err)
 	}
 	ask := w.in(k.ask)
-	deadline := time.Now().Add(cmp.Or(b.patience, patience))
+	watch, most := expect.NewStopwatch(), cmp.Or(b.patience, patience)
 	if len(all) == 0 {
 		b.settled(ctx, namespace, ask)
 	}
@@ -276,7 +277,7 @@ func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string
 		now := time.Now().Add(ahead)
 		a, err := b.ask(ctx, gather.Question{Namespace: namespace, About: ask, Now: now})
 		if err == nil {
-			if p = score(a, all); p.sum() == 4 || time.Now().After(deadline) {
+			if p = score(a, all); p.sum() == 4 || watch.Elapsed() > most {
 				if b.others {
 					p.elsewhere = b.askElsewhere(ctx, place{namespace, ask, now}, all)
 				}
@@ -292,7 +293,7 @@ func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string
 				}
 				return p, text.String()
 			}
-		} else if time.Now().After(deadline) {
+		} else if watch.Elapsed() > most {
 			return failed(err)
 		}
 		select {

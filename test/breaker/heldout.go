@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -94,13 +95,13 @@ func pause(d time.Duration) step {
 // reached waits until an object is well.
 func reached(ask string) step {
 	return func(ctx context.Context, s scene) error {
-		deadline := time.Now().Add(patience)
+		watch := expect.NewStopwatch()
 		for {
 			well, saw, err := s.isWell(ctx, s.text(ask))
 			if well || err != nil {
 				return err
 			}
-			if time.Now().After(deadline) {
+			if watch.Elapsed() > patience {
 				return fmt.Errorf("%s does not become well: %s", s.text(ask), saw)
 			}
 			time.Sleep(100 * time.Millisecond)

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/explain/gather"
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -96,7 +97,7 @@ func TestHeldOutTruthIsTrue(t *testing.T) {
 // verify waits until the object is well, or for a while when it should not become so.
 func (s scene) verify(ctx context.Context, k situation) error {
 	want := s.well || len(k.truth) == 0
-	deadline := time.Now().Add(patience)
+	watch := expect.NewStopwatch()
 	for {
 		well, saw, err := s.isWell(ctx, s.text(k.ask))
 		switch {
@@ -104,9 +105,9 @@ func (s scene) verify(ctx context.Context, k situation) error {
 			return err
 		case well && want:
 			return nil
-		case time.Now().After(deadline) && !want && !well:
+		case watch.Elapsed() > patience && !want && !well:
 			return nil
-		case time.Now().After(deadline):
+		case watch.Elapsed() > patience:
 			return fmt.Errorf("well is %v: %s", well, saw)
 		}
 		time.Sleep(500 * time.Millisecond)
@@ -178,10 +179,10 @@ func (s scene) setUp(ctx context.Context, k situation) error {
 
 // accounted waits for the namespace's service account, without which no Pod is taken.
 func accounted(ctx context.Context, s scene) error {
-	deadline := time.Now().Add(patience)
+	watch := expect.NewStopwatch()
 	for {
 		_, err := s.client.CoreV1().ServiceAccounts(s.namespace).Get(ctx, "default", metav1.GetOptions{})
-		if err == nil || time.Now().After(deadline) {
+		if err == nil || watch.Elapsed() > patience {
 			return err
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -192,7 +193,7 @@ func accounted(ctx context.Context, s scene) error {
 // are slow and later, and the worse answer counts.
 func (s scene) ask(ctx context.Context, k situation) (points, string, error) {
 	all := s.truths(k)
-	startedAt := time.Now()
+	watch := expect.NewStopwatch()
 	if len(all) == 0 {
 		p, text, err := s.answer(ctx, k, all)
 		if err != nil || p.sum() < 4 {
@@ -203,7 +204,7 @@ func (s scene) ask(ctx context.Context, k situation) (points, string, error) {
 	}
 	for {
 		p, text, err := s.answer(ctx, k, all)
-		if p.sum() == 4 || time.Since(startedAt) > patience {
+		if p.sum() == 4 || watch.Elapsed() > patience {
 			return p, text, err
 		}
 		time.Sleep(time.Second)

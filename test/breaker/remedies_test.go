@@ -20,6 +20,7 @@ import (
 	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/explain/gather"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // reading matches commands that change nothing, or nodes that other breaks use too.
@@ -136,7 +137,7 @@ func newlyBroken(before, after explain.Answer) []string {
 // until asks until an answer is as wanted, patience at most, and returns the last one.
 func (b *breaker) until(ctx context.Context, namespace, ask string, good func(explain.Answer) bool) (a explain.Answer,
 	ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := expect.WithPatience(ctx, patience)
 	defer cancel()
 	changes := b.changes(ctx, namespace)
 	for {
@@ -157,7 +158,7 @@ func (b *breaker) until(ctx context.Context, namespace, ask string, good func(ex
 
 // run runs commands in a shell, on the objects of another namespace.
 func (b *breaker) run(ctx context.Context, commands []string, namespace, fresh string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*patience)
+	ctx, cancel := expect.WithPatience(ctx, 2*patience)
 	defer cancel()
 	script := strings.ReplaceAll(strings.Join(commands, "\n"), namespace, fresh)
 	c := exec.CommandContext(ctx, "/bin/sh", "-ec", script)

@@ -87,7 +87,7 @@ func TestCrictl(t *testing.T) {
 	i := busybox.Up(t)
 	b := both{T: t, gantry: []string{i.Binary(), "cri", "--data-dir", i.Dir}}
 	program := filepath.Join(t.TempDir(), "crictl")
-	b.say([]string{"go"}, "build", "-o", program, "sigs.k8s.io/cri-tools/cmd/crictl")
+	b.say([]string{"go"}, "build", "-ldflags", "-s -w", "-o", program, "sigs.k8s.io/cri-tools/cmd/crictl")
 	socket := strings.TrimSpace(b.say(b.gantry, "endpoint"))
 	b.crictl = []string{program, "--runtime-endpoint", socket, "--image-endpoint", socket, "--timeout", "30s"}
 

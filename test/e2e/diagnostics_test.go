@@ -132,8 +132,8 @@ spec:
 	c.line("w-init", "2/2 Running 0")
 	c.kubectl("delete", "pod", "w-init", "--grace-period=20", "--wait=false") // its shells ignore TERM
 	c.line("w-init", "2/2 Terminating 0")
-	c.kubectl("delete", "pod", "--now", "w-full", "w-pending", "w-creating", "w-done", "w-error", "w-crash", "w-image",
-		"w-initfail", "w-init")
+	c.kubectl("delete", "pod", "--now", "--ignore-not-found", "w-full", "w-pending", "w-creating", "w-done", "w-error",
+		"w-crash", "w-image", "w-initfail", "w-init")
 }
 
 // describeInit: a Pod in its first init container, in kubectl's words and in its events.

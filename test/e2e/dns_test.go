@@ -238,8 +238,7 @@ func (c *cluster) podtools() {
 	c.t.Helper()
 	dir := c.t.TempDir()
 	program := filepath.Join(dir, "podtools")
-	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", program,
-		"../dns/podtools")
+	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", program, "../dns/podtools")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		c.t.Fatalf("build podtools: %v\n%s", err, out)

@@ -25,8 +25,7 @@ const (
 func (c *cluster) importUpstream(program, image string) {
 	c.t.Helper()
 	out := filepath.Join(c.t.TempDir(), "program")
-	build := exec.Command("go", "build", "-p", "2", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", out,
-		program)
+	build := exec.Command("go", "build", "-p", "2", "-buildvcs=false", "-ldflags", "-s -w", "-o", out, program)
 	build.Dir, build.Env = "../deviceprograms", append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 	if said, err := build.CombinedOutput(); err != nil {
 		c.t.Fatalf("build %s: %v\n%s", program, err, said)

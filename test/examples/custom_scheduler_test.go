@@ -51,7 +51,7 @@ func build(t *testing.T, example string) string {
 		}
 	}
 	out := filepath.Join(dir, "program")
-	cmd := exec.Command("go", "build", "-o", out, ".")
+	cmd := exec.Command("go", "build", "-ldflags", "-s -w", "-o", out, ".")
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
 	if said, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s does not compile: %v\n%s", example, err, said)

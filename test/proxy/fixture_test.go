@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -329,16 +328,11 @@ func (w *fixture) endpoints(ends ...end) {
 	}
 }
 
-// eventually waits until f is true.
+// eventually waits until f is true and returns how long that took, to some milliseconds.
 func (w *fixture) eventually(what string, f func() bool) time.Duration {
 	w.t.Helper()
 	began := time.Now()
-	for !f() {
-		if time.Since(began) > time.Minute {
-			w.t.Fatalf("after a minute still not: %s", what)
-		}
-		runtime.Gosched()
-	}
+	expect.Eventually(w.t, what, f)
 	return time.Since(began)
 }
 
