@@ -2,8 +2,9 @@
 // test/mutants).
 //
 // Without -rows, -areas or -since it runs all mutations; those whose result of this very code is in
-// -results are left out, so that a run which was broken off goes on. Every mutation that was not
-// killed is printed with the end of what was printed, and the exit code is 1.
+// -results are left out, so that a run which was broken off goes on. With -new those are left out
+// too that such a result says were not killed. Every mutation that was not killed is printed with
+// the end of what was printed, and the exit code is 1.
 package main
 
 import (
@@ -25,6 +26,7 @@ import (
 type options struct {
 	rows, areas, since, results string
 	containers, again, baseline bool
+	fresh, alone                bool
 	parallel                    int
 }
 
@@ -37,6 +39,8 @@ func main() {
 	flag.BoolVar(&o.containers, "containers", false,
 		"those with real containers (root, after make build), one at a time")
 	flag.BoolVar(&o.again, "again", false, "also those that were killed with this very code already")
+	flag.BoolVar(&o.fresh, "new", false, "only those that were not run with this very code yet")
+	flag.BoolVar(&o.alone, "alone", false, "compile each mutation alone, not with others of its package")
 	flag.BoolVar(&o.baseline, "baseline", false, "first run the named tests without the mutation: they must pass")
 	flag.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "mutations at a time")
 	flag.Parse()
@@ -70,11 +74,11 @@ func run(ctx context.Context, o options) (bool, error) {
 	}
 	left := chosen
 	if !o.again {
-		if left, err = mutants.Stale(root, chosen, results, true); err != nil {
+		if left, err = mutants.Stale(root, chosen, results, !o.fresh); err != nil {
 			return false, err
 		}
 	}
-	fmt.Printf("%d mutations, %d of them known to be killed in this code\n", len(chosen), len(chosen)-len(left))
+	fmt.Printf("%d mutations, %d of them known in this code\n", len(chosen), len(chosen)-len(left))
 	if o.containers {
 		o.parallel = 1
 	}
@@ -87,7 +91,11 @@ func run(ctx context.Context, o options) (bool, error) {
 		}
 	}
 	start, n, alive := time.Now(), 0, 0
-	err = r.RunAll(ctx, left, o.parallel, func(m mutants.Mutation, res mutants.Result) {
+	runAll := r.RunAll
+	if o.alone {
+		runAll = r.RunAlone
+	}
+	err = runAll(ctx, left, o.parallel, func(m mutants.Mutation, res mutants.Result) {
 		n++
 		fmt.Printf("%4ds %d/%d %s: %s (%.0f s)\n", int(time.Since(start).Seconds()), n, len(left), m.ID(), res.Outcome,
 			res.Seconds)
