@@ -24,16 +24,17 @@ import (
 )
 
 type options struct {
-	rows, areas, since, results string
-	containers, again, baseline bool
-	fresh, alone                bool
-	parallel                    int
+	rows, areas, tests, since, results string
+	containers, again, baseline        bool
+	fresh, alone                       bool
+	parallel                           int
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.rows, "rows", "", "rows, comma separated; * stands for any digits: BND-06,API-1*")
 	flag.StringVar(&o.areas, "areas", "", "areas, comma separated: BND,PRB")
+	flag.StringVar(&o.tests, "tests", "", "directories of test packages: only mutations that name no other")
 	flag.StringVar(&o.since, "since", "", "only mutations whose packages, or whose tests', changed since this commit")
 	flag.StringVar(&o.results, "results", "test/mutants/results.jsonl", "file that keeps the results")
 	flag.BoolVar(&o.containers, "containers", false,
@@ -113,7 +114,7 @@ func run(ctx context.Context, o options) (bool, error) {
 }
 
 func choose(ctx context.Context, o options, all []mutants.Mutation) ([]mutants.Mutation, error) {
-	c := mutants.Choice{Rows: list(o.rows), Areas: list(o.areas), Containers: o.containers}
+	c := mutants.Choice{Rows: list(o.rows), Areas: list(o.areas), Tests: list(o.tests), Containers: o.containers}
 	if o.since != "" {
 		out, err := exec.CommandContext(ctx, "git", "diff", "--name-only", o.since, "--").Output()
 		if err != nil {

@@ -173,10 +173,13 @@ func (s *source) changedFunctions(text string, number int) ([]function, bool) {
 		if !ok || !alsoOK || f.Body == nil || g.Body == nil || s.head(f) != other.head(g) {
 			return nil, false
 		}
-		name := other.at(g.Name.Pos())
-		start, end := other.at(g.Type.Func), other.at(g.End())
-		out = append(out, function{index: i, text: other.src[start:name] + copyName(f, number) +
-			other.src[name+len(g.Name.Name):end]})
+		head := other.src[other.at(g.Type.Func):other.at(g.Name.Pos())] + copyName(f, number)
+		rest := other.src[other.at(g.Name.End()):other.at(g.End())]
+		if isFunctionToo(g) {
+			head = "func " + copyName(f, number) + "(" + other.slice(g.Recv.List[0]) + ", "
+			rest = other.src[other.at(g.Type.Params.Opening)+1 : other.at(g.End())]
+		}
+		out = append(out, function{index: i, text: head + rest})
 	}
 	return out, len(out) > 0
 }
@@ -186,6 +189,24 @@ func (s *source) head(f *ast.FuncDecl) string { return s.src[s.at(f.Type.Func):s
 
 func copyName(f *ast.FuncDecl, number int) string {
 	return strings.Trim(f.Name.Name, "_") + "Mutant" + strconv.Itoa(number)
+}
+
+// isFunctionToo tells whether a method's copy is a function, with the receiver as its first
+// parameter: a method more would change what the package exports, and with that all packages above
+// it would have to be compiled again.
+func isFunctionToo(f *ast.FuncDecl) bool {
+	if f.Recv == nil || len(f.Recv.List[0].Names) == 0 {
+		return false
+	}
+	if params := f.Type.Params.List; len(params) > 0 && len(params[0].Names) == 0 {
+		return false
+	}
+	t := f.Recv.List[0].Type
+	if star, ok := t.(*ast.StarExpr); ok {
+		t = star.X
+	}
+	_, plain := t.(*ast.Ident)
+	return plain
 }
 
 // losesImport tells whether a name of another file that s uses as in name.X is not used in changed.
@@ -221,7 +242,10 @@ func (s *source) add(functions []function, number int) {
 		f := s.ast.Decls[fn.index].(*ast.FuncDecl)
 		arguments := s.name(f.Type.Params, "mutantArgument")
 		call := copyName(f, number)
-		if f.Recv != nil {
+		switch {
+		case isFunctionToo(f):
+			arguments = append(s.name(f.Recv, "mutantReceiver"), arguments...)
+		case f.Recv != nil:
 			call = s.name(f.Recv, "mutantReceiver")[0] + "." + call
 		}
 		if p := f.Type.TypeParams; p != nil {

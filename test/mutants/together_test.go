@@ -146,6 +146,7 @@ func TestAll(t *testing.T) {
 		t.Errorf("killed by one binary: got %q, want %q", killed, want)
 	}
 	if len(failed) != 3 || len(left) != 3 {
-		t.Errorf("of the others: got %d not killed, %d that are not compiled together, want 3, 3", len(failed), len(left))
+		t.Errorf("of the others: got %d not killed, %d that are not compiled together, want 3, 3", len(failed),
+			len(left))
 	}
 }
