@@ -2,8 +2,9 @@
 // test/mutants).
 //
 // Without -rows, -areas or -since it runs all mutations; those whose result of this very code is in
-// -results are left out, so that a run which was broken off goes on. Every mutation that was not
-// killed is printed with the end of what was printed, and the exit code is 1.
+// -results are left out, so that a run which was broken off goes on. With -new those are left out
+// too that such a result says were not killed. Every mutation that was not killed is printed with
+// the end of what was printed, and the exit code is 1.
 package main
 
 import (
@@ -23,20 +24,24 @@ import (
 )
 
 type options struct {
-	rows, areas, since, results string
-	containers, again, baseline bool
-	parallel                    int
+	rows, areas, tests, since, results string
+	containers, again, baseline        bool
+	fresh, alone                       bool
+	parallel                           int
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.rows, "rows", "", "rows, comma separated; * stands for any digits: BND-06,API-1*")
 	flag.StringVar(&o.areas, "areas", "", "areas, comma separated: BND,PRB")
+	flag.StringVar(&o.tests, "tests", "", "directories of test packages: only mutations that name no other")
 	flag.StringVar(&o.since, "since", "", "only mutations whose packages, or whose tests', changed since this commit")
 	flag.StringVar(&o.results, "results", "test/mutants/results.jsonl", "file that keeps the results")
 	flag.BoolVar(&o.containers, "containers", false,
 		"those with real containers (root, after make build), one at a time")
 	flag.BoolVar(&o.again, "again", false, "also those that were killed with this very code already")
+	flag.BoolVar(&o.fresh, "new", false, "only those that were not run with this very code yet")
+	flag.BoolVar(&o.alone, "alone", false, "compile each mutation alone, not with others of its package")
 	flag.BoolVar(&o.baseline, "baseline", false, "first run the named tests without the mutation: they must pass")
 	flag.IntVar(&o.parallel, "parallel", runtime.NumCPU(), "mutations at a time")
 	flag.Parse()
@@ -70,11 +75,11 @@ func run(ctx context.Context, o options) (bool, error) {
 	}
 	left := chosen
 	if !o.again {
-		if left, err = mutants.Stale(root, chosen, results, true); err != nil {
+		if left, err = mutants.Stale(root, chosen, results, !o.fresh); err != nil {
 			return false, err
 		}
 	}
-	fmt.Printf("%d mutations, %d of them known to be killed in this code\n", len(chosen), len(chosen)-len(left))
+	fmt.Printf("%d mutations, %d of them known in this code\n", len(chosen), len(chosen)-len(left))
 	if o.containers {
 		o.parallel = 1
 	}
@@ -87,7 +92,11 @@ func run(ctx context.Context, o options) (bool, error) {
 		}
 	}
 	start, n, alive := time.Now(), 0, 0
-	err = r.RunAll(ctx, left, o.parallel, func(m mutants.Mutation, res mutants.Result) {
+	runAll := r.RunAll
+	if o.alone {
+		runAll = r.RunAlone
+	}
+	err = runAll(ctx, left, o.parallel, func(m mutants.Mutation, res mutants.Result) {
 		n++
 		fmt.Printf("%4ds %d/%d %s: %s (%.0f s)\n", int(time.Since(start).Seconds()), n, len(left), m.ID(), res.Outcome,
 			res.Seconds)
@@ -105,7 +114,7 @@ func run(ctx context.Context, o options) (bool, error) {
 }
 
 func choose(ctx context.Context, o options, all []mutants.Mutation) ([]mutants.Mutation, error) {
-	c := mutants.Choice{Rows: list(o.rows), Areas: list(o.areas), Containers: o.containers}
+	c := mutants.Choice{Rows: list(o.rows), Areas: list(o.areas), Tests: list(o.tests), Containers: o.containers}
 	if o.since != "" {
 		out, err := exec.CommandContext(ctx, "git", "diff", "--name-only", o.since, "--").Output()
 		if err != nil {

@@ -53,6 +53,9 @@ func TestStaticEtcd(t *testing.T) {
 	if m.Status.PodIP == "" || m.Status.PodIP != m.Status.HostIP {
 		t.Errorf("address %q on host %q", m.Status.PodIP, m.Status.HostIP)
 	}
+	if taken := r.fake.Addresses(); len(taken) != 0 {
+		t.Errorf("the sandbox: got an address of its own, %v, want the node's network", taken)
+	}
 	if m.Spec.Priority == nil || *m.Spec.Priority != 2000001000 {
 		t.Errorf("priority %v", m.Spec.Priority)
 	}

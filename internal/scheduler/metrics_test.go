@@ -17,6 +17,7 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 	r := metrics.NewKubeRegistry()
 	began := time.Now()
 	c := start(t, func(o *Options) { o.Metrics = r }, aNode("n1", "1"))
+	started := time.Now()
 	c.create(aPod("fits", "1"))
 	c.bound("fits")
 	c.create(aPod("waits", "1"))
@@ -73,7 +74,7 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 			t.Errorf("%s observed nothing", name)
 		}
 	}
-	for of, least := range map[string]time.Time{"nodes": told, "pods": began} {
+	for of, least := range map[string]time.Time{"nodes": told, "pods": started} {
 		expect.EventuallyNoError(t, "when the informer last told of "+of, func() error {
 			at := gather(t, r)["gantry_scheduler_informer_last_event_timestamp_seconds/"+of]
 			if now := float64(time.Now().Unix() + 1); at < float64(least.UnixMilli())/1000 || at > now {

@@ -16,6 +16,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/bind"
 	"github.com/gantry-project/gantry/internal/scheduler/frameworkruntime"
 	"github.com/gantry-project/gantry/internal/scheduler/metrics"
+	"github.com/gantry-project/gantry/internal/scheduler/plugins/prioritysort"
 	"github.com/gantry-project/gantry/internal/scheduler/queue"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
@@ -125,6 +126,33 @@ func TestFailedBindingOfAPodThatIsGone(t *testing.T) {
 	cancel()
 	h.handleBindingCycleError(ended, a, cycle, f)
 	c.want(t, "failure while shutting down")
+}
+
+// A Pod whose attempt failed goes back to the queue, unless it has a node by now, or another has
+// taken its name.
+//
+// row: BND-07
+func TestAPodThatIsBoundIsNotPutBack(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		now     *v1.Pod
+		waiting int
+	}{
+		{"as it was", &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "web"}}, 1},
+		{"with a node", &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "web"},
+			Spec: v1.PodSpec{NodeName: "n1"}}, 0},
+		{"another", &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", UID: "other"}}, 0},
+		{"gone", nil, 0},
+	} {
+		s := newCacheAndQueue(nil, notedJournal{new(calls)}, metrics.New(nil, false))
+		s.queue = queue.New(queue.Options{Less: prioritysort.New().Less})
+		s.queue.Add(entryOf("web").Pod(), s.now())
+		a := newAttempt(s.queue.Pop(s.now()), &frameworkruntime.Profile{Name: "default-scheduler"})
+		got := s.requeue(a, failure{}, func(*v1.Pod) *v1.Pod { return c.now })
+		if n := len(s.queue.PendingPods()); n != c.waiting || (got != nil) != (c.waiting > 0) {
+			t.Errorf("%s: got %v and %d Pods in the queue, want %d", c.name, got, n, c.waiting)
+		}
+	}
 }
 
 // Goroutines are waited for, but no longer than the timeout.

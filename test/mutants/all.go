@@ -6,32 +6,44 @@ import (
 	"sync"
 )
 
-// RunAll runs mutations, so many at once as parallel says, and calls done after each, one call at a
-// time. It returns when all have ended; the error joins those of single mutations.
-func (r Runner) RunAll(ctx context.Context, ms []Mutation, parallel int, done func(Mutation, Result)) error {
-	work := make(chan Mutation)
+// RunAlone does what RunAll does, with a compilation for each mutation.
+func (r Runner) RunAlone(ctx context.Context, ms []Mutation, parallel int, done func(Mutation, Result)) error {
+	var mu sync.Mutex
+	return each(ctx, ms, parallel, func(m Mutation) error {
+		res, err := r.Run(ctx, m)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		done(m, res)
+		return nil
+	})
+}
+
+// each calls do for every item, so many at once as parallel says, begins with no further one when
+// ctx has ended, and joins the errors.
+func each[T any](ctx context.Context, items []T, parallel int, do func(T) error) error {
+	work := make(chan T)
 	var mu sync.Mutex
 	var failed []error
 	var wg sync.WaitGroup
 	for range max(1, parallel) {
 		wg.Go(func() {
-			for m := range work {
-				res, err := r.Run(ctx, m)
-				mu.Lock()
-				if err != nil {
+			for item := range work {
+				if err := do(item); err != nil {
+					mu.Lock()
 					failed = append(failed, err)
-				} else {
-					done(m, res)
+					mu.Unlock()
 				}
-				mu.Unlock()
 			}
 		})
 	}
-	for _, m := range ms {
+	for _, item := range items {
 		if ctx.Err() != nil {
 			break
 		}
-		work <- m
+		work <- item
 	}
 	close(work)
 	wg.Wait()

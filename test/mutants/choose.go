@@ -3,6 +3,7 @@ package mutants
 import (
 	"crypto/sha256"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 )
@@ -12,6 +13,7 @@ type Choice struct {
 	Rows  []string // patterns of path.Match over row IDs: "BND-06", "API-1*"
 	Areas []string // prefixes of row IDs: "BND"
 	Files []string // changed files: a mutation whose own or whose tests' directory has one is chosen
+	Tests []string // directories: a mutation whose tests are in these only is chosen
 	// Containers chooses the mutations with real containers, instead of all others.
 	Containers bool
 }
@@ -29,7 +31,8 @@ func Choose(all []Mutation, c Choice) []Mutation {
 	}
 	var out []Mutation
 	for _, m := range all {
-		if m.None == "" && m.Containers == c.Containers && c.row(m.Row) && (c.Files == nil || m.touches(dirs)) {
+		if m.None == "" && m.Containers == c.Containers && c.row(m.Row) && c.inTests(m) &&
+			(c.Files == nil || m.touches(dirs)) {
 			out = append(out, m)
 		}
 	}
@@ -51,6 +54,12 @@ func (c Choice) row(id string) bool {
 		}
 	}
 	return false
+}
+
+func (c Choice) inTests(m Mutation) bool {
+	return len(c.Tests) == 0 || !slices.ContainsFunc(packages(m), func(p string) bool {
+		return !slices.Contains(c.Tests, p)
+	})
 }
 
 func (m Mutation) touches(dirs map[string]bool) bool {

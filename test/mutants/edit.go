@@ -42,6 +42,11 @@ func (m Mutation) overlay(root, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return writeOverlay(root, dir, texts)
+}
+
+// writeOverlay does so for the texts of files by their path from root.
+func writeOverlay(root, dir string, texts map[string]string) (string, error) {
 	replace := map[string]string{}
 	for file, text := range texts {
 		copied := filepath.Join(dir, strconv.Itoa(len(replace))+"_"+filepath.Base(file))

@@ -53,25 +53,26 @@ func (r Runner) Run(ctx context.Context, m Mutation) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	bin := ""
+	environment := "GANTRY_NO_CONTAINERS=1"
 	if m.Containers {
-		if bin, err = r.programs(ctx, dir, overlay); err != nil {
+		bin, err := r.programs(ctx, dir, overlay)
+		if err != nil {
 			out.Outcome, out.Output = NotCompiled, err.Error()
 			return out, ctx.Err()
 		}
+		environment = "GANTRY_BIN=" + bin
 	}
 	built := map[string]string{} // package directory: test binary
 	for _, t := range m.Tests {
 		if built[t.In] == "" {
 			file := filepath.Join(dir, fmt.Sprintf("%d.test", len(built)))
-			if said, err := r.goCommand(ctx, "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o",
-				file, "./"+t.In); err != nil {
+			if said, err := r.testBinary(ctx, overlay, file, t.In); err != nil {
 				out.Outcome, out.Test, out.Output = NotCompiled, t.In, tail(said)
 				return out, ctx.Err()
 			}
 			built[t.In] = file
 		}
-		said, err := r.test(ctx, built[t.In], m, t, bin)
+		said, err := r.test(ctx, built[t.In], m, t, environment)
 		if err != nil {
 			return Result{}, err
 		}
@@ -86,6 +87,11 @@ func (r Runner) Run(ctx context.Context, m Mutation) (Result, error) {
 		out.Output = ""
 	}
 	return out, ctx.Err()
+}
+
+// testBinary compiles the tests of a package, and returns what the compiler said.
+func (r Runner) testBinary(ctx context.Context, overlay, file, in string) (string, error) {
+	return r.goCommand(ctx, "test", "-c", "-vet=off", "-ldflags=-s -w", "-overlay", overlay, "-o", file, "./"+in)
 }
 
 // Passes runs the named tests without the mutation: the first that does not pass is the error.
@@ -133,9 +139,10 @@ func (r Runner) programs(ctx context.Context, dir, overlay string) (string, erro
 	return bin, nil
 }
 
-// test runs one test of a compiled binary in its package's directory. A test that fails is no
-// error.
-func (r Runner) test(ctx context.Context, binary string, m Mutation, t Test, bin string) ([]event, error) {
+// test runs one test of a compiled binary in its package's directory, with more variables of the
+// environment. A test that fails is no error.
+func (r Runner) test(ctx context.Context, binary string, m Mutation, t Test, environment ...string) (
+	[]event, error) {
 	dir := filepath.Join(r.Root, t.In)
 	args := []string{"tool", "test2json", binary, "-test.v=test2json", "-test.timeout", m.Timeout().String(),
 		"-test.run", runPattern(t.Run)}
@@ -145,11 +152,7 @@ func (r Runner) test(ctx context.Context, binary string, m Mutation, t Test, bin
 	c := command(ctx, "go", args...)
 	c.Dir = dir
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", expect.PatienceVariable+"="+(m.Timeout()/2).String())
-	if m.Containers {
-		c.Env = append(c.Env, "GANTRY_BIN="+bin)
-	} else {
-		c.Env = append(c.Env, "GANTRY_NO_CONTAINERS=1")
-	}
+	c.Env = append(c.Env, environment...)
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
 	err := c.Run()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
@@ -148,8 +149,13 @@ func TestFollowSeesLinesAsTheyCome(t *testing.T) {
 		"echo+hello+%3E+/proc/1/fd/1", discard); err != nil {
 		t.Fatal(err)
 	}
-	if got := <-response; got != "hello" {
-		t.Errorf("got %q, want hello", got)
+	select {
+	case got := <-response:
+		if got != "hello" {
+			t.Errorf("got %q, want hello", got)
+		}
+	case <-time.After(expect.Patience(time.Minute)):
+		t.Error("got no line before the container ended, want hello")
 	}
 	w.fake.Close()
 	for range response { //nolint:revive // until the stream ends

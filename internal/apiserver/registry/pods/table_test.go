@@ -89,6 +89,10 @@ func TestTableRow(t *testing.T) {
 		{"first of two init containers", func(p *v1.Pod) {
 			inits(p, v1.ContainerStatus{State: running()}, v1.ContainerStatus{State: waitingState("PodInitializing")})
 		}, "0/1 Init:0/2 0"},
+		{"init containers have not begun", func(p *v1.Pod) {
+			inits(p, v1.ContainerStatus{State: waitingState("PodInitializing")},
+				v1.ContainerStatus{State: waitingState("PodInitializing")})
+		}, "0/1 Init:0/2 0"},
 		{"second of two init containers", func(p *v1.Pod) {
 			inits(p, v1.ContainerStatus{State: terminatedState(0, "Completed")}, v1.ContainerStatus{State: running()})
 		}, "0/1 Init:1/2 0"},
