@@ -1,12 +1,23 @@
 package kubelet_test
 
 import (
+	"bufio"
+	"context"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/internal/kubelet"
+	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 )
 
 const ignoresTERM = "trap '' TERM; while true; do sleep 1; done"
@@ -240,4 +251,76 @@ func TestSidecarsWhenTheGraceIsUsedUp(t *testing.T) {
 		r.advance(2500 * time.Millisecond)
 		r.expectPodGone("p")
 	})
+}
+
+// A hook that asks with HTTPS a server that speaks HTTP is asked with HTTP, without what is meant
+// for the server of the certificate; its failure there is the failure of HTTPS.
+//
+// row: TRM-05
+func TestAnHTTPSHookFallsBackToHTTP(t *testing.T) {
+	for answer, want := range map[string]struct {
+		event string
+		count string
+	}{
+		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n": {"Warning LifecycleHTTPFallback: request " +
+			"to HTTPS lifecycle hook 10.88.0.2:8443 got HTTP response, retry with HTTP succeeded",
+			"kubelet_lifecycle_handler_http_fallbacks_total 1"},
+		"nothing": {"Warning FailedPreStopHook: PreStopHook failed", "kubelet_lifecycle_handler_http_fallbacks_total 0"},
+	} {
+		runTest(t, func(r *rig) {
+			var mu sync.Mutex
+			var asked []string
+			counts := metrics.New()
+			r.stop()
+			r.with = func(o *kubelet.Options) {
+				o.Dependencies.Metrics = counts
+				o.Dependencies.Dial = func(context.Context, string, string) (net.Conn, error) {
+					near, far := net.Pipe()
+					go func() {
+						defer far.Close()
+						in := bufio.NewReader(far)
+						if first, err := in.Peek(1); err != nil || first[0] == 0x16 { // a TLS handshake
+							_, _ = io.WriteString(far, "HTTP/1.0 400 Bad Request\r\n\r\n")
+							return
+						}
+						req, err := http.ReadRequest(in)
+						if err != nil {
+							return
+						}
+						mu.Lock()
+						asked = append(asked, fmt.Sprintf("%s %s %q %q", req.URL.Path, req.UserAgent(),
+							req.Header.Get("Authorization"), req.Header.Get("X-Mine")))
+						mu.Unlock()
+						_, _ = io.WriteString(far, answer)
+					}()
+					return near, nil
+				}
+			}
+			r.start()
+			c := scriptContainer("app", runs)
+			c.Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{Path: "bye",
+				Port: intstr.FromInt32(8443), Scheme: v1.URISchemeHTTPS, HTTPHeaders: []v1.HTTPHeader{
+					{Name: "Authorization", Value: "secret"}, {Name: "X-Mine", Value: "yes"}}}}}
+			r.create(pod("p", c))
+			r.phase("p", v1.PodRunning)
+			r.delete("p", 30)
+			r.advance(time.Minute)
+			r.expectPodGone("p")
+			mu.Lock()
+			defer mu.Unlock()
+			const request = `/bye kube-lifecycle/1.37 "" "yes"`
+			if got := strings.Join(asked, ", "); got != request {
+				t.Errorf("asked with HTTP: got %s, want %s", got, request)
+			}
+			if got := r.events.count(want.event); got != 1 {
+				t.Errorf("got %v, want once %q", r.events.text(), want.event)
+			}
+			scraped := httptest.NewRecorder()
+			counts.Handler().ServeHTTP(scraped,
+				httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+			if got := scraped.Body.String(); !strings.Contains(got, want.count+"\n") {
+				t.Errorf("got metrics\n%s\nwant %q in them", got, want.count)
+			}
+		})
+	}
 }

@@ -138,6 +138,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Cluster: k.cluster, UserNamespaces: k.userNamespaces, RuntimeCache: k.pleg,
 		Containers: k.containers, Puller: k.newPuller(ctx), Devices: k.devices, Claims: k.devices.Claims(),
 		HTTP: hookClient(o.Dependencies.Dial), Events: k.events, Journal: o.Journal,
+		Meter: o.Dependencies.Metrics,
 		Node: podactions.Node{
 			Name: o.NodeName, RootDir: o.RootDir, LogDir: o.LogDir, ResolvConf: o.resolvConf(),
 			ClusterDomain: o.Config.ClusterDomain, ClusterDNS: o.Config.ClusterDNS,

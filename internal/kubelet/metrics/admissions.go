@@ -81,6 +81,7 @@ func (m *Metrics) Admitted(p *v1.Pod) {
 	if m == nil {
 		return
 	}
+	m.pods.admitted(p)
 	m.admissions.perPod.WithLabelValues().Observe(float64(len(p.Spec.Containers)))
 	containers := false
 	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
 )
@@ -21,6 +22,7 @@ type Metrics struct {
 	storage          storageWork
 	resizes          resizeWork
 	admissions       admissions
+	hooks            hookWork
 	managers         resourceCounter
 	node             nodeWork
 }
@@ -29,6 +31,7 @@ type Metrics struct {
 type podCounter interface {
 	count(ref journal.Ref, fact journal.Fact, now time.Time)
 	workerDone(operation string, took time.Duration)
+	admitted(p *v1.Pod)
 	// ref names a Pod that is on the node; ok is false for others.
 	ref(uid string) (ref journal.Ref, ok bool)
 }
@@ -67,6 +70,7 @@ func New() *Metrics {
 	m.storage = newStorageWork(own)
 	m.resizes = newResizeWork(own)
 	m.admissions = newAdmissions(own)
+	m.hooks = newHookWork(own)
 	m.managers = struct {
 		managerCounter
 		deviceCounter

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/metrics"
@@ -195,4 +196,32 @@ func TestRunningPodsAndContainers(t *testing.T) {
 		err.Error() != "pleg was last seen active 4m0s ago; threshold is 3m0s" {
 		t.Errorf(`got %v, want error "pleg was last seen active 4m0s ago; threshold is 3m0s"`, err)
 	}
+}
+
+// A Pod with user namespaces counts once for each sandbox, and once more when the sync that makes
+// it fails, there or at a container; other Pods and later syncs do not.
+//
+// row: OPS-11
+func TestPodsWithUserNamespaces(t *testing.T) {
+	m := metrics.New()
+	log := m.Sink(journal.Discard{})
+	no, yes := false, true
+	call := func(uid types.UID, method, failure string) {
+		log.Put(journal.Ref{Name: "p", UID: string(uid)},
+			journal.Called{Service: "CRI", Method: method, Error: failure})
+	}
+	for uid, users := range map[types.UID]*bool{"own": &no, "twice": &no, "well": &no, "host": &yes, "silent": nil} {
+		m.Admitted(&v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}, Spec: v1.PodSpec{HostUsers: users}})
+	}
+	for _, uid := range []types.UID{"own", "host", "silent"} {
+		call(uid, "RunPodSandbox", "no")
+	}
+	call("twice", "RunPodSandbox", "")
+	call("twice", "CreateContainer", "no")
+	call("twice", "CreateContainer", "no")
+	call("well", "RunPodSandbox", "")
+	log.Put(journal.Ref{Name: "p", UID: "well"}, journal.Planned{})
+	call("well", "StartContainer", "no")
+	want(t, scrape(t, m.Handler()), "kubelet_started_user_namespaced_pods_total 3",
+		"kubelet_started_user_namespaced_pods_errors_total 2")
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
 )
@@ -26,6 +27,12 @@ func (m *podMetrics) workerDone(operation string, took time.Duration) {
 	m.work.worker.WithLabelValues(operation).Observe(took.Seconds())
 }
 
+func (m *podMetrics) admitted(p *v1.Pod) {
+	if p.Spec.HostUsers != nil && !*p.Spec.HostUsers {
+		m.pods.userNamespaced(string(p.UID))
+	}
+}
+
 func (m *podMetrics) ref(uid string) (journal.Ref, bool) { return m.pods.name(uid) }
 
 func (m *podMetrics) count(ref journal.Ref, fact journal.Fact, now time.Time) {
@@ -35,6 +42,7 @@ func (m *podMetrics) count(ref journal.Ref, fact journal.Fact, now time.Time) {
 		m.pods.accepted(ref, now)
 		m.sli.accepted(ref.UID, f.Created)
 	case journal.Planned:
+		m.pods.setNewSandbox(ref.UID, false)
 		if since, ok := m.pods.planned(ref, now); ok {
 			p.workerStart.WithLabelValues().Observe(since.Seconds())
 		}
@@ -48,6 +56,7 @@ func (m *podMetrics) count(ref journal.Ref, fact journal.Fact, now time.Time) {
 		}
 	case journal.Called:
 		m.called(f)
+		m.calledFor(ref.UID, f)
 	case journal.ContainerStarted:
 		if f.Init {
 			m.sli.beginSpan(ref.UID, "run "+f.Container, now)
@@ -105,6 +114,17 @@ func (m *podMetrics) called(f journal.Called) {
 	}
 }
 
+// calledFor counts starts of Pods with user namespaces, and those in which something failed: while
+// the sandbox was made or, in the same sync, after it.
+func (m *podMetrics) calledFor(uid string, f journal.Called) {
+	if f.Method == "RunPodSandbox" && m.pods.setNewSandbox(uid, true) {
+		m.work.userNamespaced["started"].Inc()
+	}
+	if f.Error != "" && m.pods.setNewSandbox(uid, false) {
+		m.work.userNamespaced["failed"].Inc()
+	}
+}
+
 // sizeBucket is upstream's word for an image's size.
 func sizeBucket(bytes uint64) string {
 	if bytes == 0 {
@@ -130,6 +150,7 @@ type podWork struct {
 	terminated                  *prometheus.CounterVec
 	released, refused           *prometheus.CounterVec
 	restarts                    *prometheus.CounterVec
+	userNamespaced              map[string]prometheus.Counter // of Pods: started, failed
 }
 
 func newPodWork(k factory) podWork {
@@ -151,6 +172,13 @@ func newPodWork(k factory) podWork {
 		started: k.counter("kubelet_started_pods_total", "[ALPHA] Cumulative number of pods started"),
 		startFailed: k.counter("kubelet_started_pods_errors_total",
 			"[ALPHA] Cumulative number of errors when starting pods"),
+		userNamespaced: map[string]prometheus.Counter{
+			"started": k.counter("kubelet_started_user_namespaced_pods_total", "[ALPHA] Cumulative number of pods "+
+				"with user namespaces started. This metric will only be collected on Linux.").WithLabelValues(),
+			"failed": k.counter("kubelet_started_user_namespaced_pods_errors_total", "[ALPHA] Cumulative number of "+
+				"errors when starting pods with user namespaces. This metric will only be collected on Linux.").
+				WithLabelValues(),
+		},
 		containers: k.counter("kubelet_started_containers_total",
 			"[ALPHA] Cumulative number of containers started", "container_type"),
 		containerFailed: k.counter("kubelet_started_containers_errors_total",
@@ -170,6 +198,9 @@ func newPodWork(k factory) podWork {
 type podTracker struct {
 	mu   sync.Mutex
 	pods map[string]*trackedPod // by uid
+	// newSandbox has the Pods with user namespaces, by uid, and whether their sandbox was made in
+	// this sync and nothing failed since.
+	newSandbox map[string]bool
 }
 
 type trackedPod struct {
@@ -180,7 +211,26 @@ type trackedPod struct {
 }
 
 func newPodTracker() *podTracker {
-	return &podTracker{pods: map[string]*trackedPod{}}
+	return &podTracker{pods: map[string]*trackedPod{}, newSandbox: map[string]bool{}}
+}
+
+// userNamespaced remembers a Pod with user namespaces.
+func (s *podTracker) userNamespaced(uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.newSandbox[uid] = false
+}
+
+// setNewSandbox sets whether a Pod with user namespaces is in the sync that made its sandbox, and
+// tells whether that is a change.
+func (s *podTracker) setNewSandbox(uid string, is bool) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, ok := s.newSandbox[uid]
+	if ok {
+		s.newSandbox[uid] = is
+	}
+	return ok && was != is
 }
 
 func (s *podTracker) accepted(ref journal.Ref, now time.Time) {
@@ -248,4 +298,5 @@ func (s *podTracker) forget(ref journal.Ref) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pods, ref.UID)
+	delete(s.newSandbox, ref.UID)
 }

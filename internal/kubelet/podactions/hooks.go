@@ -5,18 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	probehttp "github.com/gantry-project/gantry/internal/kubelet/probe/http"
 )
+
+const hookUserAgent = "kube-lifecycle/1.37"
 
 // runHook runs a hook of a container and returns its failure in upstream's words.
 func (c *operation) runHook(ctx context.Context, m podplan.Member, id string, h *v1.LifecycleHandler) error {
@@ -38,6 +36,7 @@ func (c *operation) runHook(ctx context.Context, m podplan.Member, id string, h 
 		}
 	case h.Sleep != nil:
 		if err := sleep(ctx, time.Duration(h.Sleep.Seconds)*time.Second); err != nil {
+			c.executor.d.Meter.SleepEndedEarly()
 			return fmt.Errorf("Sleep lifecycle hook (%d) %s - error: %w", h.Sleep.Seconds, subject, err)
 		}
 	}
@@ -55,31 +54,31 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// httpHook asks with HTTP once more when a server that was to be asked with HTTPS answers so, as
+// hooks once were asked with HTTP whatever they said.
 func (c *operation) httpHook(ctx context.Context, m podplan.Member, g *v1.HTTPGetAction) error {
-	port, err := portOf(m, g.Port)
+	req, err := probehttp.NewRequest(ctx, g, &v1.Container{Ports: m.Ports}, firstOrEmpty(c.podIPs()), hookUserAgent)
 	if err != nil {
 		return err
 	}
-	host := g.Host
-	if host == "" {
-		host = firstOrEmpty(c.podIPs())
-	}
-	u := url.URL{Scheme: strings.ToLower(string(g.Scheme)), Host: net.JoinHostPort(host, strconv.Itoa(port))}
-	if u.Scheme == "" {
-		u.Scheme = "http"
-	}
-	u.Path, u.RawQuery, _ = strings.Cut("/"+strings.TrimPrefix(g.Path, "/"), "?")
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
+	err = c.get(req)
+	if !errors.Is(err, http.ErrSchemeMismatch) {
 		return err
 	}
-	for _, h := range g.HTTPHeaders {
-		if strings.EqualFold(h.Name, "host") {
-			req.Host = h.Value
-			continue
-		}
-		req.Header.Add(h.Name, h.Value)
+	plain := req.Clone(ctx)
+	plain.URL.Scheme = "http"
+	plain.Header.Del("Authorization")
+	if c.get(plain) != nil {
+		return err
 	}
+	c.executor.d.Meter.HookFellBackToHTTP()
+	c.executor.d.Events.Pod(c.pod, v1.EventTypeWarning, "LifecycleHTTPFallback",
+		fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", req.URL.Host))
+	return nil
+}
+
+// get sends a request; any answer will do.
+func (c *operation) get(req *http.Request) error {
 	resp, err := c.executor.d.HTTP.Do(req)
 	if err != nil {
 		return err
@@ -90,19 +89,4 @@ func (c *operation) httpHook(ctx context.Context, m podplan.Member, g *v1.HTTPGe
 		err = nil
 	}
 	return err
-}
-
-func portOf(m podplan.Member, p intstr.IntOrString) (int, error) {
-	if p.Type == intstr.Int {
-		return p.IntValue(), nil
-	}
-	for _, have := range m.Ports {
-		if have.Name == p.StrVal {
-			return int(have.ContainerPort), nil
-		}
-	}
-	if n, err := strconv.Atoi(p.StrVal); err == nil {
-		return n, nil
-	}
-	return 0, fmt.Errorf("couldn't find port: %v", p.StrVal)
 }

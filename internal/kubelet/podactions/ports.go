@@ -93,7 +93,16 @@ type Deps struct {
 	HTTP           *http.Client // for lifecycle hooks
 	Events         *events.Recorder
 	Journal        journal.Sink
+	Meter          Meter
 	Node           Node
+}
+
+// Meter counts what happens to lifecycle hooks; metrics.Metrics does.
+type Meter interface {
+	// HookFellBackToHTTP counts a hook for which HTTPS did not do and HTTP did.
+	HookFellBackToHTTP()
+	// SleepEndedEarly counts a sleep that was not slept to its end.
+	SleepEndedEarly()
 }
 
 // Devices says what a container gets for its devices; the kubelet joins the managers that do.

@@ -35,7 +35,7 @@ type Prober struct {
 
 // Probe sends one GET on a connection of its own.
 func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
-	req, err := a.request(ctx, t)
+	req, err := NewRequest(ctx, t.Probe.HTTPGet, t.Container, t.PodIP, a.UserAgent)
 	if err != nil {
 		return probe.Outcome{Err: err}
 	}
@@ -69,22 +69,24 @@ func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 	}
 }
 
-func (a Prober) request(ctx context.Context, t probe.Target) (*http.Request, error) {
-	get := t.Probe.HTTPGet
-	port, err := probe.Port(get.Port, t.Container)
+// NewRequest returns the request of a probe, or of a lifecycle hook, of container c: to podIP
+// unless it names a host.
+func NewRequest(ctx context.Context, get *v1.HTTPGetAction, c *v1.Container, podIP, userAgent string) (
+	*http.Request, error) {
+	port, err := probe.Port(get.Port, c)
 	if err != nil {
 		return nil, err
 	}
 	host := get.Host
 	if host == "" {
-		host = t.PodIP
+		host = podIP
 	}
 	at := urlFor(strings.ToLower(string(get.Scheme)), net.JoinHostPort(host, strconv.Itoa(port)), get.Path)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil) // a path needs no leading slash
 	if err != nil {
 		return nil, err
 	}
-	a.headers(req, get.HTTPHeaders)
+	setHeaders(req, get.HTTPHeaders, userAgent)
 	return req, nil
 }
 
@@ -101,16 +103,16 @@ func urlFor(scheme, host, path string) *url.URL {
 	return u
 }
 
-// headers sets the probe's own, and ours unless it has them. An empty User-Agent or Accept is not
-// sent at all.
-func (a Prober) headers(req *http.Request, own []v1.HTTPHeader) {
+// setHeaders sets the action's own, and ours unless it has them. An empty User-Agent or Accept is
+// not sent at all.
+func setHeaders(req *http.Request, own []v1.HTTPHeader, userAgent string) {
 	for _, h := range own {
 		req.Header.Add(h.Name, h.Value)
 		if http.CanonicalHeaderKey(h.Name) == "Host" {
 			req.Host = h.Value
 		}
 	}
-	for name, value := range map[string]string{"User-Agent": a.UserAgent, "Accept": "*/*"} {
+	for name, value := range map[string]string{"User-Agent": userAgent, "Accept": "*/*"} {
 		switch v, ok := req.Header[name]; {
 		case !ok:
 			req.Header.Set(name, value)
