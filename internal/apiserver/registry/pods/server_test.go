@@ -238,15 +238,6 @@ func TestDelete(t *testing.T) {
 	if _, err := c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("with a grace period of 0: got %v, want not found at once", err)
 	}
-	if err := bind(t, ns, newPod(t, ns)); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", *metav1.NewDeleteOptions(0)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Fatalf("the first deletion, with a grace period of 0: got %v, want not found at once", err)
-	}
 	// its own grace period, and what is asked for in its place
 	for want, options := range map[int64]metav1.DeleteOptions{45: {}, 7: *metav1.NewDeleteOptions(7),
 		60: *metav1.NewDeleteOptions(60)} {
@@ -272,6 +263,15 @@ func TestDelete(t *testing.T) {
 		if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", *metav1.NewDeleteOptions(0)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := bind(t, ns, newPod(t, ns)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.CoreV1().Pods(ns).Delete(t.Context(), "p", *metav1.NewDeleteOptions(0)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the first deletion, with a grace period of 0: got %v, want not found at once", err)
 	}
 }
 
