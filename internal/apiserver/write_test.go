@@ -89,6 +89,61 @@ func TestInvalidObjectIsNotStored(t *testing.T) {
 	}
 }
 
+// An invalid body is refused in each form of a write of what is there, of each kind, and what is
+// stored stays.
+//
+// row: API-03
+func TestInvalidChangeIsNotStored(t *testing.T) {
+	_, c := shared(t)
+	ns := newNamespace(t, c)
+	pods, maps := c.CoreV1().Pods(ns), c.CoreV1().ConfigMaps(ns)
+	p := mustCreate[*corev1.Pod](t)(pods.Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	m := mustCreate[*corev1.ConfigMap](t)(maps.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: "m"}, Data: map[string]string{"a": "1"}}, metav1.CreateOptions{}))
+	badPod, badMap := p.DeepCopy(), m.DeepCopy()
+	badPod.Spec.ActiveDeadlineSeconds = new(int64(-1))
+	badMap.Data = map[string]string{"no key": "1"}
+	for form, write := range map[string]func() error{
+		"spec.activeDeadlineSeconds: update": func() error {
+			_, err := pods.Update(t.Context(), badPod, metav1.UpdateOptions{})
+			return err
+		},
+		"spec.activeDeadlineSeconds: patch": func() error {
+			_, err := pods.Patch(t.Context(), "p", types.MergePatchType,
+				[]byte(`{"spec":{"activeDeadlineSeconds":-1}}`), metav1.PatchOptions{})
+			return err
+		},
+		"spec.activeDeadlineSeconds: apply": func() error {
+			_, err := pods.Patch(t.Context(), "p", types.ApplyPatchType,
+				[]byte(`{"apiVersion":"v1","kind":"Pod","spec":{"activeDeadlineSeconds":-1}}`),
+				metav1.PatchOptions{FieldManager: "test"})
+			return err
+		},
+		"data[no key]: update": func() error {
+			_, err := maps.Update(t.Context(), badMap, metav1.UpdateOptions{})
+			return err
+		},
+		"data[no key]: patch": func() error {
+			_, err := maps.Patch(t.Context(), "m", types.MergePatchType, []byte(`{"data":{"no key":"1"}}`),
+				metav1.PatchOptions{})
+			return err
+		},
+	} {
+		field, _, _ := strings.Cut(form, ": ")
+		if err := write(); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), field+": ") {
+			t.Errorf("%s: got %v, want an error that names %s", form, err, field)
+		}
+	}
+	if now := mustCreate[*corev1.Pod](t)(pods.Get(t.Context(), "p", metav1.GetOptions{})); now.ResourceVersion !=
+		p.ResourceVersion {
+		t.Errorf("the Pod is stored as %+v, want it as it was", now.Spec)
+	}
+	if now := mustCreate[*corev1.ConfigMap](t)(maps.Get(t.Context(), "m", metav1.GetOptions{})); now.ResourceVersion !=
+		m.ResourceVersion {
+		t.Errorf("the ConfigMap is stored with %v, want it as it was", now.Data)
+	}
+}
+
 // row: API-19
 func TestStatusAndSpecAreWrittenApart(t *testing.T) {
 	_, c := shared(t)

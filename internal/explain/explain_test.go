@@ -172,6 +172,22 @@ func TestWhy(t *testing.T) {
 				Grace: 30})
 		}, "CrashLoopBackOff", []string{"liveness probe failed", "statuscode: 500", "stopped by the kubelet"},
 			[]string{"raise the container's memory"}},
+		// row: RST-10
+		{"killed by its startup probe, not by the liveness probe beside it", func(in *In) {
+			s := in.state(waiting("CrashLoopBackOff", "back-off"))
+			s.LastTerminationState.Terminated = ended0(143, "Error")
+			asks := func(path string) *corev1.Probe {
+				return &corev1.Probe{FailureThreshold: 3, PeriodSeconds: 2, ProbeHandler: corev1.ProbeHandler{
+					HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(80)}}}
+			}
+			app := &in.Pod.Spec.Containers[0]
+			app.LivenessProbe, app.StartupProbe = asks("/alive"), asks("/started")
+			in.fact(15*time.Second, "kubelet", journal.Probed{Container: "app", Probe: "startup", Result: "failure",
+				Message: "HTTP probe failed with statuscode: 503"})
+			in.fact(14*time.Second, "kubelet", journal.Killing{Container: "app", Cause: "startup probe failed",
+				Grace: 30})
+		}, "CrashLoopBackOff", []string{"startup probe failed", "asks path /started on port 80", "statuscode: 503"},
+			[]string{"liveness"}},
 		{"init container runs", func(in *In) {
 			in.Pod.Spec.InitContainers = []corev1.Container{{Name: "first"}, {Name: "second"}}
 			in.Pod.Status.InitContainerStatuses = []corev1.ContainerStatus{
