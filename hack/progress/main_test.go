@@ -104,7 +104,8 @@ func TestKnownCosts(t *testing.T) {
 	}
 	for dir, c := range measured {
 		if _, err := os.Stat(filepath.Join("../..", dir)); err != nil || c.seconds < short {
-			t.Errorf("%s: got %v and %.1f seconds, want a directory and at least %d seconds", dir, err, c.seconds, short)
+			t.Errorf("%s: got %v and %.1f seconds, want a directory and at least %d seconds", dir, err, c.seconds,
+				short)
 		}
 	}
 }
