@@ -85,6 +85,7 @@ func (p *Pool) UpdatePod(n UpdatePodOptions) {
 	w.mailbox.Update(n, wakeUpdate)
 }
 
+// startWorker makes the worker of a Pod; it runs as soon as the pool does. mu is held.
 func (p *Pool) startWorker(n UpdatePodOptions) {
 	w := newWorker(p, n)
 	p.workers[n.Pod.UID] = w
@@ -112,6 +113,7 @@ func (p *Pool) Wake(uid types.UID) bool { return p.wake(uid, wakeRuntime) }
 // ignores it while the very action is about to end.
 func (p *Pool) WakeForStart(uid types.UID) bool { return p.wake(uid, wakeStarted) }
 
+// wake has a Pod's worker look again for the reason; false: there is no such worker.
 func (p *Pool) wake(uid types.UID, why wakeReason) bool {
 	p.mu.Lock()
 	w := p.workers[uid]
