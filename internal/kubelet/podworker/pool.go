@@ -85,7 +85,6 @@ func (p *Pool) UpdatePod(n UpdatePodOptions) {
 	w.mailbox.Update(n, wakeUpdate)
 }
 
-// startWorker makes the worker of a Pod; it runs as soon as the pool does. mu is held.
 func (p *Pool) startWorker(n UpdatePodOptions) {
 	w := newWorker(p, n)
 	p.workers[n.Pod.UID] = w
