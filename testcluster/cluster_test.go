@@ -133,14 +133,14 @@ func TestDeploymentHealsAndIsCollected(t *testing.T) {
 	available(3)
 	list, err := c.Client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=web"})
 	if err != nil || len(list.Items) != 3 {
-		t.Fatalf("%d Pods: %v", len(list.Items), err)
+		t.Fatalf("%d Pods: %v, want no error, 3", len(list.Items), err)
 	}
 	nodes := map[string]int{}
 	for _, p := range list.Items {
 		nodes[p.Spec.NodeName]++
 	}
 	if len(nodes) != 2 {
-		t.Errorf("all on one node: %v", nodes)
+		t.Errorf("all on one node: %v, want 2 of them", nodes)
 	}
 	victim := list.Items[0].Name
 	if err := c.Client.CoreV1().Pods("default").Delete(ctx, victim, metav1.DeleteOptions{}); err != nil {

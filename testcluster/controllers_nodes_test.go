@@ -92,7 +92,7 @@ func silentNode(_ *testing.T, w *atWork) {
 		return wrappers.PodCondition(stays, corev1.PodReady).Status == corev1.ConditionFalse
 	})
 	if stays.DeletionTimestamp != nil {
-		w.Errorf("the Pod that tolerates the taint for 300 s is deleted at %v", stays.DeletionTimestamp)
+		w.Errorf("the Pod that tolerates the taint for 300 s is deleted at %v, want nil", stays.DeletionTimestamp)
 	}
 	w.until("the taints to go when it reports", func() bool {
 		w.nodeReports("silent", corev1.ConditionTrue) // once is in time for the grace period only

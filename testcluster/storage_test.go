@@ -151,7 +151,8 @@ func TestAVolumeIsDeletedUnderItsPod(t *testing.T) {
 	})
 	after := c.WaitPod(ctx, "default", "p", running)
 	if after.Status.ContainerStatuses[0].ContainerID != before.Status.ContainerStatuses[0].ContainerID {
-		t.Error("the container was started again")
+		t.Errorf("the container was started again: got %v, want %v",
+			after.Status.ContainerStatuses[0].ContainerID, before.Status.ContainerStatuses[0].ContainerID)
 	}
 	if err := c.Client.CoreV1().Pods("default").Delete(ctx, "p", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

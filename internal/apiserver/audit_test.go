@@ -162,10 +162,10 @@ func TestPolicyWithParameters(t *testing.T) {
 		return err != nil && strings.Contains(err.Error(), "denied request: not red")
 	})
 	if err := put("spared", "colour", "red"); err != nil {
-		t.Errorf("what the conditions leave out: %v", err)
+		t.Errorf("what the conditions leave out: %v, want no error", err)
 	}
 	if err := put("blue", "colour", "blue"); err != nil {
-		t.Errorf("another colour: %v", err)
+		t.Errorf("another colour: %v, want no error", err)
 	}
 	eventually(t, "the annotation is in the audit log", func() bool {
 		return len(events(func(e *auditv1.Event) bool {

@@ -142,7 +142,7 @@ func TestWarningsOfUpdates(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(warnings.list) != step.want {
-			t.Errorf("%s: warnings %q", step.name, warnings.list)
+			t.Errorf("%s: warnings %q, want %v", step.name, warnings.list, step.want)
 		}
 	}
 }

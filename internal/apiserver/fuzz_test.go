@@ -370,11 +370,11 @@ func stable(t *testing.T, s *scheme.Scheme, gvk schema.GroupVersionKind, obj run
 	} {
 		out := bytes.Buffer{}
 		if err := s.Codecs.EncoderForVersion(codec, gvk.GroupVersion()).Encode(first, &out); err != nil {
-			t.Fatalf("%s: encode: %v", name, err)
+			t.Fatalf("%s: encode: %v, want no error", name, err)
 		}
 		again, _, err := s.Codecs.DecoderToVersion(codec, gvk.GroupVersion()).Decode(out.Bytes(), nil, nil)
 		if err != nil {
-			t.Fatalf("%s: decode: %v", name, err)
+			t.Fatalf("%s: decode: %v, want no error", name, err)
 		}
 		if !apiequality.Semantic.DeepEqual(first, again) {
 			a, _ := json.Marshal(first)

@@ -45,20 +45,20 @@ func TestImpersonationNeedsEachRight(t *testing.T) {
 		return res.StatusCode
 	}
 	if code := ask(""); code != http.StatusForbidden {
-		t.Errorf("without any right: %d", code)
+		t.Errorf("without any right: %d, want %v", code, http.StatusForbidden)
 	}
 	rights[alice] = true
 	if code := ask(""); code != http.StatusOK {
-		t.Errorf("as the user: %d", code)
+		t.Errorf("as the user: %d, want %v", code, http.StatusOK)
 	}
 	for _, more := range []string{uid, group, extra} {
 		if code := ask(more); code != http.StatusForbidden {
-			t.Errorf("%s without the right to it: %d", more, code)
+			t.Errorf("%s without the right to it: %d, want %v", more, code, http.StatusForbidden)
 		}
 		had := maps.Clone(rights)
 		rights[more] = true
 		if code := ask(more); code != http.StatusOK {
-			t.Errorf("%s with the right to it: %d", more, code)
+			t.Errorf("%s with the right to it: %d, want %v", more, code, http.StatusOK)
 		}
 		rights = had
 	}

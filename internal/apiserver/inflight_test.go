@@ -155,7 +155,7 @@ func TestRequestsAtOnceAreLimited(t *testing.T) {
 			w, err := kubernetes.NewForConfigOrDie(cfg).CoreV1().ConfigMaps("default").Watch(t.Context(),
 				metav1.ListOptions{})
 			if err != nil {
-				t.Errorf("a watch: %v", err)
+				t.Errorf("a watch: %v, want no error", err)
 			} else {
 				w.Stop()
 			}

@@ -66,7 +66,7 @@ func TestPipeMakesTheHandlerWaitForTheReader(t *testing.T) {
 	<-wrote
 	got, err := io.ReadAll(res.Body)
 	if err != nil || len(got) != 4*unreadLimit {
-		t.Errorf("%d bytes, %v", len(got), err)
+		t.Errorf("%d bytes, %v, want no error, %v", len(got), err, 4*unreadLimit)
 	}
 }
 

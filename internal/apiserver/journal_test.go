@@ -123,13 +123,13 @@ func TestJournalEntriesAreTakenToTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := say(); err != nil {
-		t.Errorf("in a namespace that ends: %v", err)
+		t.Errorf("in a namespace that ends: %v, want no error", err)
 	}
 	left := mustCreate[*corev1.Namespace](t)(c.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{}))
 	left.Spec.Finalizers = nil
 	mustCreate[*corev1.Namespace](t)(c.CoreV1().Namespaces().Finalize(t.Context(), left, metav1.UpdateOptions{}))
 	if err := say(); err != nil {
-		t.Errorf("in a namespace that is gone: %v", err)
+		t.Errorf("in a namespace that is gone: %v, want no error", err)
 	}
 	if n := len(sharedServer.notes.Read(journal.Query{Namespace: ns, Name: "p"})); n != 3 {
 		t.Errorf("%d entries are kept, want 3", n)

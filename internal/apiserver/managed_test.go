@@ -97,6 +97,6 @@ func TestManagedFields(t *testing.T) {
 		last = obj
 	}
 	if n := at1(last, "spec.replicas"); n != 1.0 {
-		t.Errorf("a field that nobody applies any more goes back to its default, not to %v", n)
+		t.Errorf("a field that nobody applies any more goes back to its default, not to %v, want 1.0", n)
 	}
 }

@@ -76,10 +76,10 @@ func TestStorageVersionMigration(t *testing.T) {
 			`"StorageVersionMigrationInProgress" and ResourceVersion other than empty`, m.Status)
 	}
 	if got := form("configmaps"); got != "protobuf v1" {
-		t.Errorf("stored as %s", got)
+		t.Errorf("stored as %s, want \"protobuf v1\"", got)
 	}
 	if got := form("secrets"); got != "JSON v1" {
-		t.Errorf("a resource nobody asked for is stored as %s", got)
+		t.Errorf("a resource nobody asked for is stored as %s, want \"JSON v1\"", got)
 	}
 	checkEndedMigrationIsImmutable(t, migrations, m)
 }
@@ -156,7 +156,7 @@ func TestMigrationToAnotherKey(t *testing.T) {
 			mustCreate[*clientv3.GetResponse](t)(etcd.Get(t.Context(), "/registry/secrets/default/a")).Kvs[0].Value)
 	}
 	if got := form(s); got != "encrypted by aescbc:v1:one" {
-		t.Fatalf("before: %s", got)
+		t.Fatalf("before: %s, want \"encrypted by aescbc:v1:one\"", got)
 	}
 	migrations := c.StoragemigrationV1().StorageVersionMigrations()
 	mustCreate[*migrationv1.StorageVersionMigration](t)(migrations.Create(t.Context(),
@@ -167,7 +167,7 @@ func TestMigrationToAnotherKey(t *testing.T) {
 		t.Errorf("got %+v, want IsStatusConditionTrue true", m.Status)
 	}
 	if got := form(s); got != "encrypted by aescbc:v1:two" {
-		t.Errorf("afterwards: %s", got)
+		t.Errorf("afterwards: %s, want \"encrypted by aescbc:v1:two\"", got)
 	}
 	stop()
 	keys("two") // the old key is not needed any more

@@ -58,7 +58,7 @@ func TestRecordedAnswers(t *testing.T) {
 	for n := 1; lines.Scan(); n++ {
 		var x recordedAnswer
 		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
-			t.Fatalf("line %d: %v", n, err)
+			t.Fatalf("line %d: %v, want no error", n, err)
 		}
 		path, _, _ := strings.Cut(x.Path, "?")
 		t.Run(fmt.Sprintf("%d %s %s", n, x.Method, path[strings.LastIndex(path, "/")+1:]),

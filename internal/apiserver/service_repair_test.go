@@ -69,7 +69,7 @@ func TestServicesHaveIPAddresses(t *testing.T) {
 	}
 	if _, err := services.Create(t.Context(), newService("dry"), metav1.CreateOptions{DryRun: []string{"All"}}); err !=
 		nil || len(entries(t, c)) != 15 {
-		t.Errorf("a dry run: %v, %v", err, entries(t, c))
+		t.Errorf("a dry run: %v, %v, want no error, 15 of them", err, entries(t, c))
 	}
 	eventually(t, "the range says that it is ready", func() bool {
 		r, err := c.NetworkingV1().ServiceCIDRs().Get(t.Context(), "more", metav1.GetOptions{})
@@ -80,7 +80,7 @@ func TestServicesHaveIPAddresses(t *testing.T) {
 	_, c, _ = startServer(t, config)
 	services = c.CoreV1().Services(ns)
 	if got := entries(t, c); len(got) != 15 {
-		t.Errorf("after a restart: %v", got)
+		t.Errorf("after a restart: %v, want 15 of them", got)
 	}
 	if err := c.NetworkingV1().ServiceCIDRs().Delete(t.Context(), "more", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

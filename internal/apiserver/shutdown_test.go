@@ -189,7 +189,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 	}
 	held.Finalizers = nil
 	if _, err := c.CoreV1().ConfigMaps(ns).Update(t.Context(), held, metav1.UpdateOptions{}); err != nil {
-		t.Errorf("its finalizer cannot be taken off: %v", err)
+		t.Errorf("its finalizer cannot be taken off: %v, want no error", err)
 	}
 	if err := c.CoreV1().Pods(ns).Delete(t.Context(),
 		"p", metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {

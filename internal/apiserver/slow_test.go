@@ -64,7 +64,7 @@ func TestSlowWatcherDelaysNoOther(t *testing.T) {
 				<-written
 			}
 			if err := follow(w); err != nil {
-				t.Errorf("watcher %d: %v", i, err)
+				t.Errorf("watcher %d: %v, want no error", i, err)
 			}
 		})
 	}
@@ -190,7 +190,7 @@ func TestInformersOverABreakingConnection(t *testing.T) {
 	defer mu.Unlock()
 	for n := range writes {
 		if name := fmt.Sprint("m-", n); added[name] != 1 {
-			t.Errorf("%s came %d times", name, added[name])
+			t.Errorf("%s came %d times, want 1", name, added[name])
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestUpgradeOfStoredObjects(t *testing.T) {
 		t.Errorf("the Deployment is stored as %s", got)
 	}
 	if _, now := form("/registry/configmaps/" + ns + "/new"); now != untouched {
-		t.Errorf("an object in the present form was written anew, at revision %d", now)
+		t.Errorf("an object in the present form was written anew, at revision %d, want %v", now, untouched)
 	}
 	if m := mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Get(t.Context(),
 		"old", metav1.GetOptions{})); m.Data["a"] != "b" || m.UID != "u-1" {

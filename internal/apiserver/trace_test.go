@@ -403,7 +403,7 @@ func (d *traceSession) gives(c kubernetes.Interface, ns string) {
 			s.Spec.Ports[0].NodePort = 30002
 		}
 		if _, err := c.CoreV1().Services(ns).Create(d.t.Context(), s, all); err != nil {
-			d.t.Fatalf("dry run %d: %v", i, err)
+			d.t.Fatalf("dry run %d: %v, want no error", i, err)
 		}
 	}
 	for i := range 4 {
@@ -414,7 +414,7 @@ func (d *traceSession) gives(c kubernetes.Interface, ns string) {
 			s.Spec.Ports[0].NodePort = 30002
 		}
 		if _, err := c.CoreV1().Services(ns).Create(d.t.Context(), s, metav1.CreateOptions{}); err != nil {
-			d.t.Errorf("after dry runs: %v", err)
+			d.t.Errorf("after dry runs: %v, want no error", err)
 		}
 	}
 }

@@ -55,7 +55,8 @@ func TestTwoServersGiveNoNodePortTwice(t *testing.T) {
 		ports, ips := map[int32]string{}, map[string]string{}
 		for _, s := range made {
 			if have := ports[s.Spec.Ports[0].NodePort] + ips[s.Spec.ClusterIP]; have != "" {
-				t.Errorf("%s has what %s has: %d, %s", s.Name, have, s.Spec.Ports[0].NodePort, s.Spec.ClusterIP)
+				t.Errorf("%s has what %s has: %d, %s, want none", s.Name, have, s.Spec.Ports[0].NodePort,
+					s.Spec.ClusterIP)
 			}
 			ports[s.Spec.Ports[0].NodePort], ips[s.Spec.ClusterIP] = s.Name, s.Name
 		}

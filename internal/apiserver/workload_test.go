@@ -48,7 +48,7 @@ func TestWithoutTheGateThereAreNoPodGroups(t *testing.T) {
 	}
 	p := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), grouped("a"), metav1.CreateOptions{}))
 	if p.Spec.SchedulingGroup != nil {
-		t.Errorf("spec.schedulingGroup stays: %v", p.Spec.SchedulingGroup)
+		t.Errorf("spec.schedulingGroup stays: %v, want nil", p.Spec.SchedulingGroup)
 	}
 }
 

@@ -26,6 +26,8 @@ type Kubelet struct {
 	logf                func(string, ...any)
 }
 
+// Run runs the node against the API server of cfg until ctx ends. It checks root, kernel and port
+// before it changes anything, and holds the data directory's lock.
 func (k *Kubelet) Run(ctx context.Context, cfg *rest.Config, out *cli.Progress) error {
 	if err := k.Instance.Complete(); err != nil {
 		return err

@@ -177,6 +177,7 @@ func (a networkAgent) audit(ctx context.Context) error {
 	}
 }
 
+// policies enforces NetworkPolicies on this node until ctx ends.
 func (a networkAgent) policies(ctx context.Context) error {
 	table, err := networkpolicy.Open(noderole.PolicyTable(instance.ID(a.instance.DataDir)))
 	if err != nil {

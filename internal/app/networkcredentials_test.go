@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -34,8 +35,10 @@ func TestNodeWithoutNetworkCredentialsAsksForThem(t *testing.T) {
 	if err := os.WriteFile(k.Network, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if k.lacksCredentials(now) || k.lacksCredentials(now.AddDate(20, 0, 0)) {
-		t.Error("it asks though somebody brought a kubeconfig")
+	if got, want := []bool{
+		k.lacksCredentials(now), k.lacksCredentials(now.AddDate(20, 0, 0)),
+	}, []bool{false, false}; !slices.Equal(got, want) {
+		t.Errorf("it asks though somebody brought a kubeconfig: got %v, want %v", got, want)
 	}
 	pem, _, err := cert.GenerateSelfSignedCertKey("n", nil, nil)
 	if err != nil {
@@ -50,7 +53,7 @@ func TestNodeWithoutNetworkCredentialsAsksForThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := k.lacksCredentials(now); got != (name == "damaged") {
-			t.Errorf("%s: asks %v", name, got)
+			t.Errorf("%s: asks %v, want %v", name, got, (name == "damaged"))
 		}
 	}
 	if err := os.WriteFile(file, pem, 0o600); err != nil {
@@ -93,7 +96,7 @@ func TestANodeThatIsNotLetInGoesOn(t *testing.T) {
 		return "in", nil
 	})
 	if got != "in" || err != nil || requested.Load() != 4 {
-		t.Errorf("%q after %d times: %v", got, requested.Load(), err)
+		t.Errorf("%q after %d times: %v, want in, no error, 4", got, requested.Load(), err)
 	}
 	// While it is not, what it runs beside goes on.
 	ctx, cancel := context.WithCancel(t.Context())

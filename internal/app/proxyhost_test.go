@@ -50,7 +50,7 @@ func TestConntrackSettingsReachTheKernelsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := setConntrack(t.Context(), root, l); err != nil {
-		t.Errorf("a default that cannot be set: %v", err)
+		t.Errorf("a default that cannot be set: %v, want no error", err)
 	}
 	l.KubeProxyConfiguration.Conntrack.TCPCloseWaitTimeout = &metav1.Duration{Duration: time.Minute}
 	if err := setConntrack(t.Context(), root, l); err == nil || !strings.Contains(err.Error(),

@@ -29,6 +29,7 @@ import (
 // errStandalone answers whoever asks for an API server where there is none.
 var errStandalone = errors.New("this node runs without an API server; name one with --kubeconfig")
 
+// noAPIServer is a transport that fails each request with errStandalone.
 type noAPIServer struct{}
 
 func (noAPIServer) RoundTrip(*http.Request) (*http.Response, error) { return nil, errStandalone }
@@ -132,6 +133,8 @@ func standaloneServing(name, ip, ca string) (server.Options, error) {
 // socketContextKey marks requests that came over the socket, which only root can open.
 type socketContextKey struct{}
 
+// standaloneAuthenticator knows root by the socket and others by their client certificates; nil
+// certificates: nobody else.
 type standaloneAuthenticator struct{ certificates authenticator.Request }
 
 func (a standaloneAuthenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
@@ -145,6 +148,7 @@ func (a standaloneAuthenticator) AuthenticateRequest(r *http.Request) (*authenti
 	return a.certificates.AuthenticateRequest(r)
 }
 
+// alwaysAllow lets everybody in who was authenticated.
 type alwaysAllow struct{}
 
 func (alwaysAllow) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {

@@ -36,6 +36,6 @@ func TestRunningInstancesAreFound(t *testing.T) {
 		t.Errorf("found %q", got)
 	}
 	if got := runningIn(filepath.Join(dir, "none")); got != nil {
-		t.Errorf("found %q where nothing is", got)
+		t.Errorf("found %q where nothing is, want nil", got)
 	}
 }

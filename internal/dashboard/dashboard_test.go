@@ -123,7 +123,7 @@ func TestSessions(t *testing.T) {
 	w = request(s, "POST", "/api/session", body)
 	cookies := w.Result().Cookies()
 	if w.Code != 204 || len(cookies) != 1 {
-		t.Fatalf("got %d %v %s", w.Code, cookies, w.Body)
+		t.Fatalf("got %d %v %s, want 204, 1 of them", w.Code, cookies, w.Body)
 	}
 	c := cookies[0]
 	if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" ||
@@ -131,7 +131,7 @@ func TestSessions(t *testing.T) {
 		t.Errorf("cookie %+v", c)
 	}
 	if w := request(s, "POST", "/api/session", body); w.Code != 401 {
-		t.Errorf("the token was good twice: %d", w.Code)
+		t.Errorf("the token was good twice: %d, want 401", w.Code)
 	}
 	cookie := c.Name + "=" + c.Value
 	for name, server := range map[string]*Server{"this server": s, "the next one": page()} {
@@ -155,7 +155,7 @@ func TestSessions(t *testing.T) {
 	}
 	for path := range answers {
 		if w := request(s, "GET", "/api/"+path, ""); w.Code != 401 {
-			t.Errorf("/api/%s without a session: %d", path, w.Code)
+			t.Errorf("/api/%s without a session: %d, want 401", path, w.Code)
 		}
 	}
 	if w := request(s, "DELETE", "/api/session", "", "Cookie", cookie); w.Result().Cookies()[0].MaxAge >= 0 {
@@ -296,15 +296,15 @@ func TestAnEndedSessionIsEnded(t *testing.T) {
 	}()
 	<-begun
 	if w := request(s, "DELETE", "/api/session", "", "Cookie", copied); w.Code != 204 {
-		t.Fatalf("got %d %s", w.Code, w.Body)
+		t.Fatalf("got %d %s, want 204", w.Code, w.Body)
 	}
 	<-ended
 	for name, server := range map[string]*Server{"this server": s, "after a restart": restarted()} {
 		if w := request(server, "GET", "/api/session", "", "Cookie", copied); w.Code != 401 {
-			t.Errorf("%s: an ended session is answered with %d", name, w.Code)
+			t.Errorf("%s: an ended session is answered with %d, want 401", name, w.Code)
 		}
 		if w := request(server, "GET", "/api/session", "", "Cookie", other); w.Code != 200 {
-			t.Errorf("%s: another session is answered with %d", name, w.Code)
+			t.Errorf("%s: another session is answered with %d, want 200", name, w.Code)
 		}
 	}
 	// those that would be over are forgotten

@@ -48,6 +48,6 @@ func TestOrphansAreReported(t *testing.T) {
 		}
 	}
 	if o := doctor.ReadOrphans(strings.NewReader("# TYPE apiserver_up gauge\napiserver_up 1\n")); o != nil {
-		t.Errorf("another API server: %+v", o)
+		t.Errorf("another API server: %+v, want nil", o)
 	}
 }

@@ -35,6 +35,6 @@ func TestUnknownFactRoundTrips(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e.Fact.Line() != "it flew" {
-		t.Fatalf("line lost: %q", e.Fact.Line())
+		t.Fatalf("line lost: %q, want \"it flew\"", e.Fact.Line())
 	}
 }

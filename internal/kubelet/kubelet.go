@@ -192,6 +192,8 @@ func (k *Kubelet) admit(pod *v1.Pod, others []*v1.Pod) (victims []*v1.Pod, refus
 	return victims, refusal
 }
 
+// canResizePod checks an in-place resize against the node as it is and the policies of its CPU and
+// memory manager; admit.CanResize decides.
 func (k *Kubelet) canResizePod(r admit.Resize, others []*v1.Pod) *reason.Refusal {
 	c := k.opts.Config
 	return admit.CanResize(r, k.node.getOrInitial(), others,

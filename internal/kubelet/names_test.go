@@ -58,7 +58,7 @@ func TestASandboxThatComesAfterItsPodWasDeleted(t *testing.T) {
 				r.createNamed("uid-second", pod("web", scriptContainer("app", runs)))
 				r.advance(30 * time.Second)
 				if p := r.phase("web", v1.PodRunning); p.UID != "uid-second" {
-					t.Errorf("%s runs", p.UID)
+					t.Errorf("%s runs, want uid-second", p.UID)
 				}
 				if d := r.fake.Dump(); strings.Count(d, "pod default/web") != 1 {
 					t.Errorf("the runtime has\n%s", d)
@@ -83,7 +83,7 @@ func TestAPodMadeAgainWhileTheKubeletWasAway(t *testing.T) {
 		r.start()
 		r.advance(time.Minute)
 		if p := r.phase("web", v1.PodRunning); p.UID != "uid-second" {
-			t.Errorf("%s runs", p.UID)
+			t.Errorf("%s runs, want uid-second", p.UID)
 		}
 		r.assertOneSandbox()
 	})
@@ -112,7 +112,7 @@ func TestASandboxThatComesAfterItsKubeletDied(t *testing.T) {
 				r.start()
 				r.advance(30 * time.Second)
 				if p := r.phase("web", v1.PodRunning); p.UID != "uid-second" {
-					t.Errorf("%s runs", p.UID)
+					t.Errorf("%s runs, want uid-second", p.UID)
 				}
 				r.assertOneSandbox()
 				if d := r.fake.Dump(); strings.Count(d, "pod default/web") != 1 {

@@ -76,11 +76,11 @@ func TestResizeInPlace(t *testing.T) {
 		r.resize("web", "app", amounts("300m", "48Mi"), amounts("500m", "96Mi"))
 		p := r.phase("web", v1.PodRunning)
 		if n := p.Status.ContainerStatuses[0].RestartCount; n != 0 {
-			t.Errorf("restarted %d times", n)
+			t.Errorf("restarted %d times, want 0", n)
 		}
 		r.wantSize("web", "300m 48Mi", "300m 48Mi", "500m 96Mi")
 		if c := condition(p, v1.PodResizeInProgress); c != nil {
-			t.Errorf("still %+v", c)
+			t.Errorf("still %+v, want nil", c)
 		}
 		for _, want := range []string{
 			`ResizeStarted: Pod resize started: {"containers":[{"name":"app","resources":{"limits":{"cpu":"500m",` +
@@ -93,14 +93,14 @@ func TestResizeInPlace(t *testing.T) {
 			}
 		}
 		if n := r.fake.Count("UpdateContainerResources"); n != 1 {
-			t.Errorf("%d updates", n)
+			t.Errorf("%d updates, want 1", n)
 		}
 		if got := r.groups.log("poduid-web"); !strings.HasSuffix(got, "memory=100663296 quota=50000") {
 			t.Errorf("cgroup of the Pod: %s", got)
 		}
 		r.advance(time.Minute)
 		if n := r.fake.Count("UpdateContainerResources"); n != 1 {
-			t.Errorf("%d updates of a settled Pod", n)
+			t.Errorf("%d updates of a settled Pod, want 1", n)
 		}
 	})
 }
@@ -126,7 +126,7 @@ func TestResizeThatNeedsARestart(t *testing.T) {
 		r.create(pod("web", c))
 		r.resize("web", "app", amounts("300m", "32Mi"), amounts("300m", "64Mi"))
 		if n := r.get("web").Status.ContainerStatuses[0].RestartCount; n != 0 {
-			t.Errorf("a change of CPU restarted it")
+			t.Errorf("a change of CPU restarted it: got %v, want 0", n)
 		}
 		r.resize("web", "app", amounts("300m", "48Mi"), amounts("300m", "96Mi"))
 		r.advance(3 * time.Second)
@@ -165,7 +165,7 @@ func TestResizeBelowUse(t *testing.T) {
 		}
 		r.resize("web", "app", amounts("", "16Mi"), amounts("", "32Mi"))
 		if c := condition(r.get("web"), v1.PodResizeInProgress); c != nil {
-			t.Errorf("still %+v", c)
+			t.Errorf("still %+v, want nil", c)
 		}
 		r.wantSize("web", "0 16Mi", "0 16Mi", "0 32Mi")
 	})
@@ -188,7 +188,7 @@ func TestResizeThatTheNodeCannotHold(t *testing.T) {
 		}
 		r.resize("web", "app", amounts("1", ""), nil)
 		if c := condition(r.get("web"), v1.PodResizePending); c != nil {
-			t.Errorf("still %+v", c)
+			t.Errorf("still %+v, want nil", c)
 		}
 		r.wantSize("web", "1", "1", "0")
 	})

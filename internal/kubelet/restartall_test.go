@@ -36,7 +36,9 @@ func TestRestartAllContainers(t *testing.T) {
 			}
 		}
 		if p.Status.PodIP != sandbox || r.fake.Count("RunPodSandbox") != 1 {
-			t.Error("the sandbox was not kept")
+			t.Errorf("the sandbox was not kept: got %q after %d calls of RunPodSandbox, want %q after 1",
+				p.Status.PodIP,
+				r.fake.Count("RunPodSandbox"), sandbox)
 		}
 		if c := condition(p, v1.AllContainersRestarting); c == nil || c.Status != v1.ConditionFalse {
 			t.Errorf("got %+v, want Status ConditionFalse", c)

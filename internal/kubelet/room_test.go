@@ -42,7 +42,7 @@ func TestResizeIsGrantedWhenTheNodeGrows(t *testing.T) {
 		r.advance(time.Second)
 		r.wantSize("web", "1500m", "1500m", "0")
 		if c := condition(r.get("web"), v1.PodResizePending); c != nil {
-			t.Errorf("still %+v", c)
+			t.Errorf("still %+v, want nil", c)
 		}
 		w := httptest.NewRecorder()
 		m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -16,7 +16,7 @@ func TestInterruptedListingIsAskedForAgain(t *testing.T) {
 		return []int{1, 2}, nil
 	})
 	if err != nil || len(got) != 2 || asked != 3 {
-		t.Errorf("%v %v after %d", got, err, asked)
+		t.Errorf("%v %v after %d, want no error, 2 of them, 3", got, err, asked)
 	}
 	broken := errors.New("broken")
 	asked = 0

@@ -151,11 +151,11 @@ func TestNothingIsWatchedOrMadeWithoutPolicies(t *testing.T) {
 	b := newFixture(t)
 	b.run()
 	if got := <-b.start("web", "1", "10.0.0.2"); got != "ok" {
-		t.Errorf("the gate says %q", got)
+		t.Errorf("the gate says %q, want ok", got)
 	}
 	for _, a := range b.client.Actions() {
 		if a.GetResource().Resource != "networkpolicies" {
-			t.Errorf("asks for %s", a.GetResource().Resource)
+			t.Errorf("asks for %s, want networkpolicies", a.GetResource().Resource)
 		}
 	}
 	if d := b.dump(); strings.Contains(d, "chain") {
@@ -170,13 +170,13 @@ func TestPodIsAdmittedOnceItsRulesAreInForce(t *testing.T) {
 	b.pod("other", "2", nil)
 	b.run()
 	if got := <-b.start("web", "1", "10.0.0.2"); got != "ok" {
-		t.Errorf("the gate says %q", got)
+		t.Errorf("the gate says %q, want ok", got)
 	}
 	if d := b.dump(); !strings.Contains(d, "10.0.0.2 : goto ingress-") {
 		t.Errorf("web is let in without its rules:\n%s", d)
 	}
 	if got := <-b.start("other", "2", "10.0.0.3"); got != "ok" {
-		t.Errorf("the gate says %q", got)
+		t.Errorf("the gate says %q, want ok", got)
 	}
 	if d := b.dump(); strings.Contains(d, "10.0.0.3") {
 		t.Errorf("no policy selects other:\n%s", d)
@@ -204,7 +204,7 @@ func TestRecreatedPodWaitsForItsOwnLabels(t *testing.T) {
 	}
 	b.pod("web", "new", map[string]string{"app": "web"})
 	if got := <-answer; got != "ok" {
-		t.Errorf("the gate says %q", got)
+		t.Errorf("the gate says %q, want ok", got)
 	}
 	b.until("it may speak", "10.0.0.2 : goto egress-", false)
 	b.until("nobody may ask it", "10.0.0.2 : goto ingress-", true)
@@ -218,7 +218,7 @@ func TestChangesAreFollowed(t *testing.T) {
 	b.policy("deny")
 	b.until("the policy is in force", "10.0.0.2 : goto ingress-", true)
 	if got := <-b.facts; got != "x web 1: true [deny] []" {
-		t.Errorf("the journal says %s", got)
+		t.Errorf("the journal says %s, want \"x web 1: true [deny] []\"", got)
 	}
 	<-b.watches
 	<-b.watches
@@ -228,7 +228,7 @@ func TestChangesAreFollowed(t *testing.T) {
 	}
 	b.until("its label went", "10.0.0.2", false)
 	if got := <-b.facts; got != "x web 1: true [] []" {
-		t.Errorf("the journal says %s", got)
+		t.Errorf("the journal says %s, want \"x web 1: true [] []\"", got)
 	}
 	if err := b.client.NetworkingV1().NetworkPolicies("x").Delete(t.Context(), "deny", metav1.DeleteOptions{}); err !=
 		nil {
@@ -284,7 +284,7 @@ func TestAPodThatGoesWithTheLastPolicyIsNotFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := k.enforce(t.Context()); err != nil || len(k.podPolicies) != 2 {
-		t.Fatalf("%v, over %v", err, k.podPolicies)
+		t.Fatalf("%v, over %v, want no error, 2 of them", err, k.podPolicies)
 	}
 	if err := b.client.CoreV1().Pods("x").Delete(t.Context(), "goes", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -305,6 +305,6 @@ func TestAPodThatGoesWithTheLastPolicyIsNotFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := <-b.facts; got != "x stays stays: true [] []" || len(b.facts) != 0 {
-		t.Errorf("the journal says %s, and %d more", got, len(b.facts))
+		t.Errorf("the journal says %s, and %d more, want \"x stays stays: true [] []\", 0", got, len(b.facts))
 	}
 }

@@ -10,7 +10,8 @@ import (
 func TestBoundsOfRequestsAndPairsOfFiles(t *testing.T) {
 	if got := (&APIServer{maxReadsInFlight: 7}).InFlight(); got != (apiserver.MaxInFlight{NonMutating: 7,
 		Mutating: -1}) {
-		t.Errorf("a bound of reads alone: %+v", got)
+		t.Errorf("a bound of reads alone: %+v, want %v", got, (apiserver.MaxInFlight{NonMutating: 7,
+			Mutating: -1}))
 	}
 	k := Storage{}
 	k.Etcd.CertFile = "c.crt"

@@ -1,6 +1,8 @@
 package pod
 
 import (
+	"time"
+
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
@@ -36,6 +38,18 @@ func ReadyCondition(p *v1.Pod) *v1.PodCondition {
 		}
 	}
 	return nil
+}
+
+// UntilAvailable returns how long a ready Pod must stay ready to be available (upstream:
+// IsPodAvailable): at most 0 if it is. A Pod without a time since when it is ready is not
+// available; for one that is not ready the result means nothing.
+func UntilAvailable(p *v1.Pod, minReadySeconds int32, now time.Time) time.Duration {
+	c := ReadyCondition(p)
+	wait := time.Duration(minReadySeconds) * time.Second
+	if c == nil || c.LastTransitionTime.IsZero() {
+		return wait
+	}
+	return wait - now.Sub(c.LastTransitionTime.Time)
 }
 
 // IsReady tells whether the Pod's Ready condition is True.

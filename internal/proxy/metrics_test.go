@@ -35,7 +35,7 @@ func TestFiguresHaveUpstreamsNames(t *testing.T) {
 		t.Fatal("the look failed")
 	}
 	if waiting := p.changes.pendingCount(services) + p.changes.pendingCount(endpointSlices); waiting != 0 {
-		t.Errorf("%d changes wait after the look", waiting)
+		t.Errorf("%d changes wait after the look, want 0", waiting)
 	}
 	p.countNoLocal(0, []rules.ServicePort{{InternalLocal: true, AnyEndpoint: true}}, 1)
 	p.metrics.failures.WithLabelValues("IPv4")

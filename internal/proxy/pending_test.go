@@ -133,13 +133,13 @@ func TestSuccessfulRetryIsReportedAndConntrackCleared(t *testing.T) {
 		t.Fatal("the retry failed")
 	}
 	if got := strings.Join(x.logs, " "); got != "journal.RulesChanged" {
-		t.Errorf("the journal says %q", got)
+		t.Errorf("the journal says %q, want journal.RulesChanged", got)
 	}
 	if !slices.Equal(x.queued, []string{"a"}) {
 		t.Errorf("forgotten after the retry: %q", x.queued)
 	}
 	if x.syncProxyRules(t.Context(), false); len(x.queued) != 1 || len(x.logs) != 1 {
-		t.Errorf("reported or cleared once more: %q, %q", x.queued, x.logs)
+		t.Errorf("reported or cleared once more: %q, %q, want 1 of them, 1 of them", x.queued, x.logs)
 	}
 }
 

@@ -161,6 +161,8 @@ func (p *Proxier) onServiceChange(kind int, service string, trigger time.Time) {
 	p.changes.signal()
 }
 
+// update marks a Service as changed, since now unless it is marked already. A trigger that is not
+// zero counts for the latency metric.
 func (m *changeTracker) update(kind int, service string, trigger time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

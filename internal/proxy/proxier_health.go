@@ -50,6 +50,8 @@ func (h *proxyHealthServer) updated(began time.Time) {
 	}
 }
 
+// syncNode takes over whether the node may get traffic: not while it is deleted or about to be.
+// Without a Node it may.
 func (h *proxyHealthServer) syncNode(n *v1.Node) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -70,6 +72,8 @@ type healthStatus struct {
 	NodeEligible *bool     `json:"nodeEligible,omitempty"`
 }
 
+// status is the response body, whether the rules are in time (no change has waited longer than the
+// timeout), and whether the node may get traffic.
 func (h *proxyHealthServer) status() (s healthStatus, healthy, eligible bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

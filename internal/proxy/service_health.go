@@ -24,6 +24,7 @@ type serviceHealthServer struct {
 	instances map[uint16]*healthCheckInstance
 }
 
+// healthCheckInstance serves one health-check node port.
 type healthCheckInstance struct {
 	server         *http.Server
 	mu             sync.Mutex
@@ -75,6 +76,8 @@ func (c *serviceHealthServer) syncServices(ctx context.Context, want map[string]
 
 func (c *serviceHealthServer) close() { c.syncServices(context.Background(), nil) }
 
+// newHandler answers 200 while the Service has endpoints on this node and the proxy is healthy,
+// else 503, with kube-proxy's body and headers.
 func (c *serviceHealthServer) newHandler(one *healthCheckInstance) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		one.mu.Lock()

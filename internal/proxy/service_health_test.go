@@ -49,7 +49,7 @@ func TestHealthCheckNodePorts(t *testing.T) {
 	}
 	c.syncServices(t.Context(), map[string]healthCheckTarget{"default/web": {31000, 0}})
 	if code, _, body := ask(); code != 503 {
-		t.Errorf("none here: %d, %s", code, body)
+		t.Errorf("none here: %d, %s, want 503", code, body)
 	}
 	c.close()
 	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {

@@ -117,6 +117,8 @@ func (b *trimmer) internBool(v *bool) *bool {
 	return &b.falseValue
 }
 
+// trimSlice drops what the proxy does not read of a slice, in place, and has equal values share
+// memory.
 func (b *trimmer) trimSlice(s *discoveryv1.EndpointSlice) {
 	for i := range s.Ports {
 		p := &s.Ports[i]

@@ -63,18 +63,21 @@ func TestTrimmedObjectsGiveTheSameRules(t *testing.T) {
 		&s.CreationTimestamp) {
 		t.Errorf("lost: %v %q %q", at, serviceOf(e2), keyOf(s2))
 	}
-	if e2.Endpoints[0].NodeName != e2.Endpoints[1].NodeName ||
-		e2.Endpoints[0].Conditions.Serving != e2.Endpoints[1].Conditions.Serving {
-		t.Error("equal values have memory of their own")
+	one, two := e2.Endpoints[0], e2.Endpoints[1]
+	if one.NodeName != two.NodeName || one.Conditions.Serving != two.Conditions.Serving {
+		t.Errorf("equal values have memory of their own: got node names at %p and %p, serving at %p and %p",
+			one.NodeName, two.NodeName, one.Conditions.Serving, two.Conditions.Serving)
 	}
 	zone := func(i int) *byte { return unsafe.StringData(e2.Endpoints[i].Hints.ForZones[0].Name) }
 	s.Spec.SessionAffinity = v1.ServiceAffinity(strings.Clone(string(s.Spec.SessionAffinity)))
-	if again := small(s).(*v1.Service); zone(0) != zone(1) ||
-		unsafe.StringData(string(again.Spec.SessionAffinity)) != unsafe.StringData(string(s2.Spec.SessionAffinity)) {
-		t.Error("equal texts have memory of their own")
+	affinity := func(s *v1.Service) *byte { return unsafe.StringData(string(s.Spec.SessionAffinity)) }
+	if again := small(s).(*v1.Service); zone(0) != zone(1) || affinity(again) != affinity(s2) {
+		t.Errorf("equal texts have memory of their own: got zones at %p and %p, affinities at %p and %p", zone(0),
+			zone(1), affinity(again), affinity(s2))
 	}
 	if len(s.Annotations)+len(e.Labels)+len(s.Spec.Selector) != 4 || e.Endpoints[0].Zone == nil ||
 		e.Ports[0].AppProtocol == nil {
-		t.Error("the objects that came were changed")
+		t.Errorf("the objects that came were changed: got annotations %v, labels %v, selector %v, zone %v, protocol %v",
+			s.Annotations, e.Labels, s.Spec.Selector, e.Endpoints[0].Zone, e.Ports[0].AppProtocol)
 	}
 }

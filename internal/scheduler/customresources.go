@@ -30,6 +30,8 @@ type customResources struct {
 	synced  []cache.InformerSynced
 }
 
+// newCustomResources makes informers for resources that the framework has no name of. Without a
+// client nothing is watched; that is no error.
 func newCustomResources(o Options) (*customResources, error) {
 	c := &customResources{watched: map[schema.GroupVersionResource]bool{}}
 	client := o.Dynamic

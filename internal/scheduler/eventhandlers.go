@@ -119,6 +119,8 @@ func (s *eventHandlers) add(informer cache.SharedIndexInformer, changed func(bef
 	return nil
 }
 
+// eventHandlerFuncs calls changed for every event: before is nil for an addition, after for a
+// deletion.
 func eventHandlerFuncs(changed func(before, after any)) cache.ResourceEventHandlerFuncs {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { changed(nil, obj) },
@@ -142,6 +144,7 @@ func (s *eventHandlers) handlerFor(r framework.EventResource) func(before, after
 	}
 }
 
+// actionOf is the action type of an event by which of both objects there are.
 func actionOf(before, after any) framework.ActionType {
 	switch {
 	case before == nil:
@@ -187,6 +190,7 @@ const (
 	assigned                    // is on a node
 )
 
+// podStageOf is the Pod in obj and its stage; nil and notOurs if obj is no Pod.
 func (s *eventHandlers) podStageOf(obj any) (*v1.Pod, podStage) {
 	p, ok := obj.(*v1.Pod)
 	switch {

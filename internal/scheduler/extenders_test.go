@@ -86,7 +86,7 @@ func TestExtendersFilterPrioritizeAndBind(t *testing.T) {
 		aNode("n1", "64"), aNode("n2", "64"), aNode("n3", "8"))
 	c.create(aPod("web", "1"))
 	if got := c.bound("web"); got != "n3" {
-		t.Errorf("bound to %s, the extender prefers n3", got)
+		t.Errorf("bound to %s, the extender prefers n3, want n3", got)
 	}
 	c.create(aPod("unwanted", "1"))
 	c.await("unwanted", "refused", func(p *v1.Pod) bool {
@@ -107,13 +107,13 @@ func TestExtendersAreAskedAboutWhatTheyManage(t *testing.T) {
 	c.create(aPod("plain", "1"))
 	c.bound("plain")
 	if n := asked.Load(); n != 0 {
-		t.Errorf("asked %d times about a Pod without its resource", n)
+		t.Errorf("asked %d times about a Pod without its resource, want 0", n)
 	}
 	c.create(aPod("thing", "1", func(p *v1.Pod) {
 		p.Spec.Containers[0].Resources.Requests["example.com/thing"] = resource.MustParse("1")
 	}))
 	if got := c.bound("thing"); got != "n2" { // no node has any: the scheduler leaves that to the extender
-		t.Errorf("bound to %s", got)
+		t.Errorf("bound to %s, want n2", got)
 	}
 }
 

@@ -137,11 +137,11 @@ func TestPreemptionThroughAnAPIServerInTroubleTakesNoMoreThanItNeeds(t *testing.
 	defer mu.Unlock()
 	for i := range pods {
 		if n := deleted[fmt.Sprintf("low%d", i)]; n != 1 {
-			t.Errorf("low%d was deleted %d times", i, n)
+			t.Errorf("low%d was deleted %d times, want 1", i, n)
 		}
 	}
 	if n := deleted["bystander"]; n != 0 {
-		t.Error("a Pod had to go that was in nobody's way")
+		t.Errorf("a Pod had to go that was in nobody's way: got %v, want 0", n)
 	}
 	for _, code := range []int32{409, 429, 500} {
 		if said[code] == 0 {
@@ -216,6 +216,6 @@ func TestUnschedulablePodsDoNotDelayOthers(t *testing.T) {
 	}
 	if list, err := c.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); err != nil ||
 		len(list.Items) != hopeless+hopeful {
-		t.Errorf("%d Pods, %v", len(list.Items), err)
+		t.Errorf("%d Pods, %v, want no error, %v", len(list.Items), err, hopeless+hopeful)
 	}
 }

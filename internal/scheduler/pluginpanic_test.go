@@ -204,7 +204,7 @@ func TestPanickingPluginIsNamedAndHarmsNoOtherPod(t *testing.T) {
 	}
 	for _, name := range held {
 		if p := c.await(strings.ToLower(name), "there", func(*v1.Pod) bool { return true }); p.Spec.NodeName != "" {
-			t.Errorf("%s is bound to %s, which its plugin has not done", name, p.Spec.NodeName)
+			t.Errorf("%s is bound to %s, which its plugin has not done, want none", name, p.Spec.NodeName)
 		}
 	}
 }
@@ -389,7 +389,7 @@ func TestFiguresOutOfRange(t *testing.T) {
 				return isUnschedulable(p) ||
 					p.Spec.NodeName != ""
 			}); p.Spec.NodeName != "" {
-			t.Errorf("%s is on %s", name, p.Spec.NodeName)
+			t.Errorf("%s is on %s, want none", name, p.Spec.NodeName)
 		}
 	}
 	if _, err := c.CoreV1().Nodes().Create(t.Context(), nodeWith("good", "4", "8Gi"), metav1.CreateOptions{}); err !=

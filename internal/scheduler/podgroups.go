@@ -90,6 +90,7 @@ func (s *eventHandlers) watchPodGroups() error {
 	return s.add(s.informers.Scheduling().V1beta1().PodGroups().Informer(), s.podGroupChanged)
 }
 
+// podGroupChanged updates the states of PodGroups and moves the Pods that the change may help.
 func (s *eventHandlers) podGroupChanged(before, after any) {
 	was, _ := before.(*schedulingv1beta1.PodGroup)
 	is, ok := after.(*schedulingv1beta1.PodGroup)

@@ -154,7 +154,7 @@ func TestAGangWithoutRoomHoldsNothing(t *testing.T) {
 	}
 	for i := range 3 {
 		if on := c.bound(fmt.Sprintf("train-%d", i)); on != "n2" {
-			t.Errorf("train-%d stands on %s", i, on)
+			t.Errorf("train-%d stands on %s, want n2", i, on)
 		}
 	}
 	c.awaitGroupCondition("train", metav1.ConditionTrue, "Scheduled", "")
@@ -289,7 +289,7 @@ func TestAGangThatPreemptionCannotHelpDisturbsNobody(t *testing.T) {
 		"minCount (3) cannot be satisfied: 1 scheduled, 1 remaining, pod group preemption: No preemption victims "+
 			"found for incoming pod group")
 	if _, err := c.CoreV1().Pods("default").Get(t.Context(), "low", metav1.GetOptions{}); err != nil {
-		t.Errorf("the Pod of low priority: %v", err)
+		t.Errorf("the Pod of low priority: %v, want no error", err)
 	}
 }
 

@@ -35,6 +35,7 @@ func TestIgnoredEventIsAFact(t *testing.T) {
 		}
 	}
 	if ignored != 1 || results != 1 {
-		t.Errorf("%d facts that the first node does not help, %d results: %v", ignored, results, c.notes.factsOf("web"))
+		t.Errorf("%d facts that the first node does not help, %d results: %v, want 1, 1", ignored, results,
+			c.notes.factsOf("web"))
 	}
 }

@@ -81,6 +81,9 @@ func (s *algorithm) schedulePod(ctx context.Context, a *schedulingAttempt) error
 	return nil
 }
 
+// runWithTimeout runs a scheduling attempt. With out-of-tree plugins, which may hang, it runs in a
+// goroutine of its own on a copy of a: after pluginTimeout the error names the plugins that have
+// not returned, and what they still do has no effect on a.
 func (s *algorithm) runWithTimeout(ctx context.Context, a *schedulingAttempt) error {
 	if !a.profile.HasOutOfTreePlugins() {
 		return s.runRecovering(ctx, a)

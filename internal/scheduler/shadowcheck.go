@@ -30,6 +30,7 @@ type shadowCheck struct {
 	journal             journal.Sink
 }
 
+// newShadowCheck registers its counters with r; nil: with a registry of its own.
 func newShadowCheck(r metrics.KubeRegistry, j journal.Sink) *shadowCheck {
 	if r == nil {
 		r = metrics.NewKubeRegistry()

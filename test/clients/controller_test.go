@@ -102,7 +102,7 @@ func TestControllerRuntime(t *testing.T) {
 		}
 		expect.Eventually(t, "the copy is made", holds("one"))
 		if _, err := c.CoordinationV1().Leases("runtime").Get(ctx, "copier", metav1.GetOptions{}); err != nil {
-			t.Errorf("the leader's lease: %v", err)
+			t.Errorf("the leader's lease: %v, want no error", err)
 		}
 		expect.Eventually(t, "the ConfigMap is changed", func() bool {
 			m, err := maps.Get(ctx, "a", metav1.GetOptions{})

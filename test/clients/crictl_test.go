@@ -119,13 +119,13 @@ func TestCrictl(t *testing.T) {
 		t.Errorf("ps: %q, want a row of %s", got, id)
 	}
 	if got := b.alike([]string{"CREATED"}, "ps", "-a"); len(got) != 3 {
-		t.Errorf("ps -a: %q", got)
+		t.Errorf("ps -a: %q, want 3 of them", got)
 	}
 	if got := b.alike(nil, "images"); len(got) < 2 {
 		t.Errorf("images: %q", got)
 	}
 	if got := b.alike([]string{"CPU %", "MEM", "DISK", "INODES", "SWAP"}, "stats"); len(got) != 2 {
-		t.Errorf("stats: %q", got)
+		t.Errorf("stats: %q, want 2 of them", got)
 	}
 	theirs, ours := inspected(b.say(b.crictl, "inspect", id)), inspected(b.say(b.gantry, "inspect", id))
 	if theirs["id"] != id || !reflect.DeepEqual(theirs, ours) {
@@ -133,10 +133,10 @@ func TestCrictl(t *testing.T) {
 	}
 	for _, program := range [][]string{b.crictl, b.gantry} {
 		if got := b.say(program, "logs", id); got != "hello from app\n" {
-			t.Errorf("%s logs: %q", program[0], got)
+			t.Errorf("%s logs: %q, want \"hello from app\\n\"", program[0], got)
 		}
 		if got := b.say(program, "exec", id, "sh", "-c", "echo inside; hostname"); got != "inside\nweb\n" {
-			t.Errorf("%s exec: %q", program[0], got)
+			t.Errorf("%s exec: %q, want \"inside\\nweb\\n\"", program[0], got)
 		}
 	}
 	b.say(b.crictl, "stop", "--timeout", "5", id)

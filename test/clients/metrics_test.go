@@ -200,7 +200,7 @@ func serveMetrics(t *testing.T, kubeconfig string, port int) {
 		late := time.AfterFunc(20*time.Second, func() { _ = c.Process.Kill() })
 		defer late.Stop()
 		if err := c.Wait(); err != nil {
-			t.Errorf("metrics-server: %v", err)
+			t.Errorf("metrics-server: %v, want no error", err)
 		}
 		if t.Failed() {
 			t.Log(report.String())

@@ -103,7 +103,7 @@ func (s *server) client(ctx context.Context) *kubernetes.Clientset {
 		return err
 	})
 	if err != nil {
-		s.t.Fatalf("the server is not ready: %v", err)
+		s.t.Fatalf("the server is not ready: %v, want no error", err)
 	}
 	return c
 }

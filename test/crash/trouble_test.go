@@ -32,7 +32,7 @@ func expectAcknowledged(t *testing.T, c kubernetes.Interface, acked []string) {
 	t.Helper()
 	for _, name := range acked {
 		if _, err := c.CoreV1().ConfigMaps(space).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
-			t.Errorf("%s was acknowledged: %v", name, err)
+			t.Errorf("%s was acknowledged: %v, want no error", name, err)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	expectAcknowledged(t, c, acked)
 	if more, err := put(t.Context(), c, 50000, 10); err != nil {
-		t.Errorf("after %d writes with room: %v", len(more), err)
+		t.Errorf("after %d writes with room: %v, want no error", len(more), err)
 	}
 }
 

@@ -120,7 +120,7 @@ func newTab(t *testing.T, s *site, width, height int) *tab {
 func (b *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	if err := chromedp.Do(b.ctx, actions...); err != nil {
-		b.t.Fatalf("browser: %v", err)
+		b.t.Fatalf("browser: %v, want no error", err)
 	}
 }
 
@@ -179,7 +179,7 @@ func value[T any](b *tab, expression string) T {
 	b.t.Helper()
 	out, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
-		b.t.Fatalf("browser: %s: %v", expression, err)
+		b.t.Fatalf("browser: %s: %v, want no error", expression, err)
 	}
 	return out
 }

@@ -195,7 +195,7 @@ func TestForbidden(t *testing.T) {
 	b.until("forbidden Pods", `document.querySelector('[data-forbidden][data-what=pods]')`)
 	b.text(`User "nobody" cannot list resource "pods"`)
 	if n := value[int](b, `document.querySelector('#main > div').board.pods.size`); n != 0 {
-		t.Errorf("%d Pods are drawn for somebody who may see none", n)
+		t.Errorf("%d Pods are drawn for somebody who may see none, want 0", n)
 	}
 	for _, hash := range []string{"#/why/default/pod/web-1", "#/life/default/web-1",
 		"#/packet?from=pod%2Fdefault%2Fweb-1&to=service%2Fdefault%2Fkubernetes%3A443",
@@ -272,10 +272,10 @@ func TestATokenIsGoodOnce(t *testing.T) {
 	b.run(chromedp.Navigate("https://" + s.at + "/?first#token=" + token))
 	b.until("the session", `document.getElementById('who').textContent !== ''`)
 	if at := value[string](b, "location.href"); at != "https://"+s.at+"/#/now" {
-		t.Errorf("the address is %s: the token stays in it", at)
+		t.Errorf("the address is %s: the token stays in it, want %v", at, "https://"+s.at+"/#/now")
 	}
 	if cookie := value[string](b, "document.cookie"); cookie != "" {
-		t.Errorf("scripts see the session: %s", cookie)
+		t.Errorf("scripts see the session: %s, want none", cookie)
 	}
 	other := newTab(t, s, 800, 600)
 	other.run(chromedp.Navigate("https://" + s.at + "/#token=" + token))

@@ -128,7 +128,7 @@ func TestUpstreamsAndStubDomains(t *testing.T) {
 		o.NoUpstreams, o.Base = false, plan.Settings{Upstreams: []netip.AddrPort{first.at}}
 	})
 	if got := w.records("a.example.com", miekg.TypeA); got != "A 192.0.2.1" {
-		t.Errorf("outside the cluster: %q", got)
+		t.Errorf("outside the cluster: %q, want \"A 192.0.2.1\"", got)
 	}
 	maps := w.Client.CoreV1().ConfigMaps("kube-system")
 	m, err := maps.Create(t.Context(), &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: plan.ConfigMapName},
@@ -142,17 +142,17 @@ func TestUpstreamsAndStubDomains(t *testing.T) {
 	expect.Eventually(w.t, "the stub domain is in force",
 		func() bool { return w.records("x.corp.example", miekg.TypeA) == "A 192.0.2.3" })
 	if got := w.records("b.example.com", miekg.TypeA); got != "A 192.0.2.2" {
-		t.Errorf("the ConfigMap's upstream is not asked: %q", got)
+		t.Errorf("the ConfigMap's upstream is not asked: %q, want \"A 192.0.2.2\"", got)
 	}
 	if got := w.records("kubernetes.default.svc.cluster.local", miekg.TypeA); got != "A 10.96.0.1" {
-		t.Errorf("the cluster's names: %q", got)
+		t.Errorf("the cluster's names: %q, want \"A 10.96.0.1\"", got)
 	}
 	m.Data[plan.KeyStubs] = "nonsense" // changes nothing; the next change shows that it was seen
 	if m, err = maps.Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.records("y.corp.example", miekg.TypeA); got != "A 192.0.2.3" {
-		t.Errorf("a wrong ConfigMap took the stub domain away: %q", got)
+		t.Errorf("a wrong ConfigMap took the stub domain away: %q, want \"A 192.0.2.3\"", got)
 	}
 	m.Data = map[string]string{plan.KeyUpstreams: "[]"}
 	if _, err = maps.Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
@@ -179,7 +179,7 @@ func TestDeadUpstream(t *testing.T) {
 		w.records("same.example.com", miekg.TypeA)
 	}
 	if n := up.queries.Load(); n != 1 {
-		t.Errorf("asked %d times for what could be cached", n)
+		t.Errorf("asked %d times for what could be cached, want 1", n)
 	}
 	up.silent.Store(true)
 	began := time.Now()
@@ -205,7 +205,7 @@ func TestNodesResolverFile(t *testing.T) {
 	}
 	w := newFixture(t, func(o *dns.Options) { o.NoUpstreams, o.ResolvConf = false, file })
 	if got := w.records("example.com", miekg.TypeA); got != "NXDOMAIN" {
-		t.Errorf("%q: with no server but itself, it asks nobody", got)
+		t.Errorf("%q: with no server but itself, it asks nobody, want NXDOMAIN", got)
 	}
 }
 
@@ -246,7 +246,7 @@ func TestMalformedQueriesDoNotPanic(t *testing.T) {
 		t.Error("afterwards the server does not answer as before")
 	}
 	if n := testutil.ToFloat64(vars.Panic) - before; n != 0 {
-		t.Errorf("%v panics were caught", n)
+		t.Errorf("%v panics were caught, want 0", n)
 	}
 }
 

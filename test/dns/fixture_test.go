@@ -55,7 +55,7 @@ func (w *fixture) serve(change func(*dns.Options)) *dns.Server {
 	w.t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			w.t.Errorf("the DNS server ended: %v", err)
+			w.t.Errorf("the DNS server ended: %v, want no error", err)
 		}
 	})
 	return s

@@ -126,7 +126,7 @@ func TestAttachedVolume(t *testing.T) {
 		t.Errorf("calls %v, want %v", got, want)
 	}
 	if got := strings.TrimSpace(c.kubectl("get", "node", "node-1", "-o", both)); got != "" {
-		t.Errorf("the node has still in use or attached: %q", got)
+		t.Errorf("the node has still in use or attached: %q, want none", got)
 	}
 	unregister()
 	csiNode("")

@@ -105,13 +105,13 @@ func TestDriverAsDaemonSet(t *testing.T) {
 		"--grace-period=0")
 	c.kubectl("rollout", "status", "-n", "kube-system", "daemonset/gantry-csi-driver", "--timeout=2m")
 	if got := inside("cat /v/kept"); got != "kept" {
-		t.Errorf("after the driver was killed the file has %q", got)
+		t.Errorf("after the driver was killed the file has %q, want kept", got)
 	}
 	c.kubectl("delete", "pod", "writer")
 	c.apply(localClaimsPod)
 	c.waitFor("pod/writer", "condition=Ready", 2*time.Minute)
 	if got := inside("cat /v/kept; dd if=/dev/raw bs=5 count=1 2>/dev/null"); got != "kept\nblock" {
-		t.Errorf("the next Pod finds %q", got)
+		t.Errorf("the next Pod finds %q, want \"kept\\nblock\"", got)
 	}
 	if after := loops(t, c.Dir); after > before {
 		t.Errorf("%d loop devices, %d before the driver was killed: an image has two", after, before)

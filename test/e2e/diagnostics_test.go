@@ -216,7 +216,7 @@ spec: {terminationGracePeriodSeconds: 1, containers: [{name: app, image: "busybo
 `)
 	c.line("c-app", `0/1 CrashLoopBackOff [1-9]`)
 	if out := c.kubectl("logs", "c-app", "--previous"); out != "cannot open database\n" {
-		c.t.Errorf("logs --previous: %q", out)
+		c.t.Errorf("logs --previous: %q, want \"cannot open database\\n\"", out)
 	}
 	c.eventually(time.Minute, "describe of a crash loop", func() (string, bool) {
 		out := c.kubectl("describe", "pod", "c-app") // right after an attempt it says Terminated
@@ -317,7 +317,7 @@ spec: {terminationGracePeriodSeconds: 1, containers: [{name: a, image: "busybox:
 		}
 	}
 	if out := in("single", "a", "ls /dev/shm"); out != "" {
-		c.t.Errorf("another Pod sees %q", out)
+		c.t.Errorf("another Pod sees %q, want none", out)
 	}
 	if out := in("single", "a", "wget -q -O - http://127.0.0.1:8080/hostname 2>&1"); !strings.Contains(out, "refused") {
 		c.t.Errorf("another Pod's localhost: %q", out)

@@ -73,7 +73,7 @@ func fiftyPods(c *cluster) {
 		seen[ip] = true
 	}
 	if len(seen) != 50 {
-		c.t.Errorf("%d different addresses for 50 Pods", len(seen))
+		c.t.Errorf("%d different addresses for 50 Pods, want 50", len(seen))
 	}
 	c.kubectl("delete", "pod", "-l", "set=many", "--timeout=120s")
 }
@@ -329,7 +329,7 @@ func TestStopAndStartAgain(t *testing.T) {
 	c.kubectl("wait", "pod", "-l", "set=stay", "--for=condition=Ready", "--timeout=60s")
 	before := c.state("stay")
 	if err := c.Stop(); err != nil {
-		t.Fatalf("SIGTERM: %v", err)
+		t.Fatalf("SIGTERM: %v, want no error", err)
 	}
 	c.Start()
 	for pod, is := range c.state("stay") {
@@ -338,12 +338,12 @@ func TestStopAndStartAgain(t *testing.T) {
 		}
 	}
 	if err := c.Stop(); err != nil {
-		t.Fatalf("SIGTERM: %v", err)
+		t.Fatalf("SIGTERM: %v, want no error", err)
 	}
 	c.Args = append(c.Args, "--stop-pods")
 	c.Start()
 	if err := c.Stop(); err != nil {
-		t.Fatalf("SIGTERM with --stop-pods: %v", err)
+		t.Fatalf("SIGTERM with --stop-pods: %v, want no error", err)
 	}
 	for _, s := range before {
 		id := strings.Fields(s)[1]
@@ -363,7 +363,7 @@ func TestStopAndClean(t *testing.T) {
 	c.apply(manyPods("short", 2, false))
 	c.kubectl("wait", "pod", "-l", "set=short", "--for=condition=Ready", "--timeout=60s")
 	if err := c.Stop(); err != nil {
-		t.Fatalf("SIGTERM with --clean: %v", err)
+		t.Fatalf("SIGTERM with --clean: %v, want no error", err)
 	}
 	for _, left := range c.Leftovers() {
 		t.Errorf("left behind: %s", left)

@@ -114,7 +114,7 @@ func TestLocalStorage(t *testing.T) {
 		return got + " " + size, got == "1" && strings.TrimSpace(size) == "128Mi"
 	})
 	if got := inside("cat /v/kept"); got != "kept" {
-		t.Errorf("after SIGKILL of everything the file has %q", got)
+		t.Errorf("after SIGKILL of everything the file has %q, want kept", got)
 	}
 	c.kubectl("delete", "pod", "writer")
 	c.kubectl("delete", "pvc", "data", "raw")

@@ -62,7 +62,7 @@ func TestNodeAPI(t *testing.T) {
 			return "", true
 		})
 		if got := raw("healthz"); got != "ok" {
-			t.Errorf("healthz: %s", got)
+			t.Errorf("healthz: %s, want ok", got)
 		}
 	})
 	t.Run("logs", func(t *testing.T) {
@@ -97,7 +97,7 @@ func rights(c *cluster) {
 	c.kubectl("create", "role", "reader", "--verb=get", "--resource=pods,pods/log")
 	c.kubectl("create", "rolebinding", "reader", "--role=reader", "--user=alice")
 	if out, err := c.try("", "--as=alice", "logs", "--tail=1", "chatty"); err != nil {
-		c.t.Errorf("logs with a Role for it: %v %s", err, out)
+		c.t.Errorf("logs with a Role for it: %v %s, want no error", err, out)
 	}
 	if out, err := c.try("", "--as=alice", "exec", "chatty", "--", "true"); err == nil ||
 		!strings.Contains(out, "forbidden") && !strings.Contains(err.Error(), "forbidden") {

@@ -47,7 +47,7 @@ func TestRolesAlone(t *testing.T) {
 		in("pki/kubelet.key"))
 	c.eventually(time.Minute, "the node registers", func() (string, bool) {
 		if err := node.Failed(); err != nil {
-			t.Fatalf("the kubelet: %v", err)
+			t.Fatalf("the kubelet: %v, want no error", err)
 		}
 		out, err := c.try("", "get", "node", "node-1")
 		return out, err == nil
@@ -62,7 +62,7 @@ func TestRolesAlone(t *testing.T) {
 		"trap 'exit 0' TERM; echo here; while true; do sleep 0.2; done")
 	c.kubectl("rollout", "status", "deployment/web", "--timeout=60s")
 	if out := c.kubectl("logs", "deployment/web"); out != "here\n" {
-		t.Errorf("logs through the API server: %q", out)
+		t.Errorf("logs through the API server: %q, want \"here\\n\"", out)
 	}
 	pod := strings.TrimPrefix(strings.TrimSpace(c.kubectl("get", "pods", "-l", "app=web", "-o", "name")), "pod/")
 	c.eventually(time.Minute, "facts of all roles in the journal", func() (string, bool) {

@@ -62,7 +62,7 @@ func (w *fixture) settled(ctx context.Context) {
 	}
 	for _, name := range w.baseline {
 		if _, err := w.client.CoreV1().ConfigMaps("default").Get(ctx, name, metav1.GetOptions{}); err != nil {
-			w.t.Errorf("an acknowledged write is lost: %v", err)
+			w.t.Errorf("an acknowledged write is lost: %v, want no error", err)
 		}
 	}
 	var boxes []*runtimeapi.PodSandbox

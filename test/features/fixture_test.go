@@ -135,7 +135,7 @@ func (w *fixture) expectAccepted(p *v1.Pod) {
 	w.t.Helper()
 	if _, err := w.Client.CoreV1().Pods("default").Create(w.ctx, p,
 		metav1.CreateOptions{DryRun: []string{"All"}}); err != nil {
-		w.t.Errorf("refused: %v", err)
+		w.t.Errorf("refused: %v, want no error", err)
 	}
 }
 

@@ -52,7 +52,7 @@ func gantrySimulate(t *testing.T, args ...string) string {
 	c.SetErr(&out)
 	c.SetArgs(args)
 	if err := c.ExecuteContext(t.Context()); err != nil {
-		t.Fatalf("gantry simulate %v: %v", args, err)
+		t.Fatalf("gantry simulate %v: %v, want no error", args, err)
 	}
 	return out.String()
 }

@@ -38,8 +38,8 @@ var killedCases = []Case{
 			l.unready()
 			l.sh("app", "touch /tmp/ok")
 			l.ready()
-			if l.id("app") != app || l.id("side") != side {
-				l.Error("containers were replaced")
+			if nowApp, nowSide := l.id("app"), l.id("side"); nowApp != app || nowSide != side {
+				l.Errorf("containers were replaced: got %s and %s, want %s and %s", nowApp, nowSide, app, side)
 			}
 			l.wrote("i")
 		},

@@ -74,7 +74,7 @@ var sizeCases = []Case{
 		steps: func(l *podLife) {
 			p := l.ready()
 			if p.Status.QOSClass != corev1.PodQOSBurstable {
-				l.Errorf("class %s", p.Status.QOSClass)
+				l.Errorf("class %s, want %v", p.Status.QOSClass, corev1.PodQOSBurstable)
 			}
 			l.wholeLimit(p, 64<<20)
 			l.patch(`{"spec":{"resources":{"limits":{"memory":"96Mi"}}}}`, "resize")

@@ -28,7 +28,7 @@ func TestCasesOnTheFake(t *testing.T) {
 			t.Errorf("%s: by what differs\n%s\nanew\n%s", c.name, a, b)
 		}
 		if again := rules.Diff(want, rules.Build(c.rulesInput(t))); len(again) != 0 {
-			t.Errorf("%s: built twice, it differs by %v", c.name, again)
+			t.Errorf("%s: built twice, it differs by %v, want none", c.name, again)
 		}
 	}
 	if err := going.Remove(context.Background()); err != nil || fake.Table != nil && fake.Dump() == "" {

@@ -242,7 +242,7 @@ func TestConversationsGoOn(t *testing.T) {
 		`{metadata: {namespace: x, name: d}, spec: {podSelector: {}, policyTypes: [Ingress, Egress]}}`, ""}
 	w.set(both, t)
 	if err := echo(conn, long); err != nil {
-		t.Errorf("a conversation that had begun: %v", err)
+		t.Errorf("a conversation that had begun: %v, want no error", err)
 	}
 	if c, err := w.dial("x/db>x/web:tcp:80", 0, short); err == nil {
 		c.Close()
@@ -294,7 +294,7 @@ func TestKernelTakesEveryPolicy(t *testing.T) {
 		}
 		err := w.places["node"].ns.Do(func(ns.NetNS) error { return w.table.Change(ctx, rules.Build(in)) })
 		if err != nil {
-			t.Fatalf("%v under %v", err, specs(in.Policies))
+			t.Fatalf("%v under %v, want no error", err, specs(in.Policies))
 		}
 	})
 }

@@ -103,7 +103,7 @@ func failing(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 	if got := a.mustKubectl("", "get", "pod", "web-b", "-o",
 		"jsonpath={.status.containerStatuses[0].restartCount}"); got !=
 		"0" {
-		t.Errorf("it was restarted %s times", got)
+		t.Errorf("it was restarted %s times, want 0", got)
 	}
 	a.mustKubectl("", "exec", "web-b", "--", "mv", "/w/away", "/w/index.html")
 	b.lab.eventually(time.Minute, "traffic comes back to web-b",

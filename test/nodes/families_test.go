@@ -48,11 +48,11 @@ func TestTwoFamilies(t *testing.T) {
 	for _, m := range all {
 		if got := a.mustKubectl("", "get", "node", m.name, "-o",
 			`jsonpath={.status.addresses[?(@.type=="InternalIP")].address}`); got != m.ip+" "+m.ip6 {
-			t.Errorf("addresses of %s: %s", m.name, got)
+			t.Errorf("addresses of %s: %s, want %v", m.name, got, m.ip+" "+m.ip6)
 		}
 		if got := a.mustKubectl("", "get", "pod", "web-"+m.name, "-o", "jsonpath={.status.hostIPs[*].ip}"); got !=
 			m.ip+" "+m.ip6 {
-			t.Errorf("host addresses of the Pod of %s: %s", m.name, got)
+			t.Errorf("host addresses of the Pod of %s: %s, want %v", m.name, got, m.ip+" "+m.ip6)
 		}
 	}
 	for _, ips := range families {

@@ -68,7 +68,7 @@ func newLab(t *testing.T) *testLab {
 		nodes: map[string]*machine{}}
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
-			t.Errorf("data directories: %v", err)
+			t.Errorf("data directories: %v, want no error", err)
 		}
 	})
 	if err := images.Archive(l.archive, images.Select(images.Standard(), image)); err != nil {

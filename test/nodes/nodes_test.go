@@ -173,7 +173,7 @@ func kubeletEnds(t *testing.T, a, b *machine, pod netip.AddrPort) {
 		return fmt.Sprint(got, err), err == nil && got == want
 	})
 	if got, err := b.fromNode(pod, failoverTimeout); err != nil || got != "web-b" {
-		t.Errorf("the Pod of b: %q %v", got, err)
+		t.Errorf("the Pod of b: %q %v, want no error, web-b", got, err)
 	}
 }
 
@@ -188,7 +188,7 @@ func proxyEnds(t *testing.T, a, b *machine) {
 	})
 	for range 2 {
 		if out, err := b.Command("proxy", "--cleanup", "--data-dir", b.dir).CombinedOutput(); err != nil {
-			t.Fatalf("gantry proxy --cleanup: %v %s", err, out)
+			t.Fatalf("gantry proxy --cleanup: %v %s, want no error", err, out)
 		}
 		if tables := b.sh("nft list tables"); strings.Contains(tables, "gantry_proxy_") {
 			t.Fatalf("tables after gantry proxy --cleanup:\n%s", tables)
@@ -316,7 +316,7 @@ spec:
 	t.Logf("in force on both after %s", time.Since(began))
 	for _, to := range []*machine{a, c} {
 		if got, err := b.fromPod("web-b", ips[to.name], failoverTimeout); err != nil {
-			t.Errorf("from b to %s, which is allowed: %q %v", to.name, got, err)
+			t.Errorf("from b to %s, which is allowed: %q %v, want no error", to.name, got, err)
 		}
 	}
 	for _, way := range [][2]*machine{{a, c}, {c, a}} {
@@ -326,7 +326,7 @@ spec:
 	}
 	for _, m := range []*machine{a, c} {
 		if got, err := m.fromNode(ips[m.name], failoverTimeout); err != nil {
-			t.Errorf("the node's own probes of %s: %q %v", m.name, got, err)
+			t.Errorf("the node's own probes of %s: %q %v, want no error", m.name, got, err)
 		}
 	}
 	a.mustKubectl("", "delete", "networkpolicy", "from-b")
@@ -359,10 +359,11 @@ func cutOff(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 		t.Errorf("a Pod of b asks for web while it is cut off: %q %v, want %s", got, err, where["web"])
 	}
 	if got, err := find("late"); err != nil || got != dns.RcodeToString[dns.RcodeNameError] {
-		t.Errorf("a Pod of b asks, while it is cut off, for a Service that came since: %q %v", got, err)
+		t.Errorf("a Pod of b asks, while it is cut off, for a Service that came since: %q %v, want no error, %v", got,
+			err, dns.RcodeToString[dns.RcodeNameError])
 	}
 	if got, err := b.fromNode(ips["b"], failoverTimeout); err != nil {
-		t.Errorf("b's own Pod while it is cut off: %q %v", got, err)
+		t.Errorf("b's own Pod while it is cut off: %q %v, want no error", got, err)
 	}
 	if got, err := all[0].fromPod("web-a", ips["b"], shortTimeout); err == nil {
 		t.Errorf("a node without a link answers: %q", got)

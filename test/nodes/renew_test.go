@@ -77,7 +77,7 @@ func renewed(t *testing.T, m *machine) {
 	})
 	files, err := filepath.Glob(filepath.Join(m.pkiDir(), "network-client-2*.pem"))
 	if err != nil || len(files) != 2 {
-		t.Fatalf("files of the agent's certificates: %v %v", files, err)
+		t.Fatalf("files of the agent's certificates: %v %v, want no error, 2 of them", files, err)
 	}
 	for _, file := range files {
 		list, err := cert.CertsFromFile(file)

@@ -61,7 +61,7 @@ func TestVolumesOfJoinedNodes(t *testing.T) {
 		a.mustKubectl("", "exec", "writer-"+m.name, "--", "sh", "-c", "echo "+m.name+" > /v/f; sync")
 		id := a.mustKubectl("", "get", "pvc", "data-"+m.name, "-o", "jsonpath={.spec.volumeName}")
 		if _, err := os.Stat(filepath.Join(m.dir, "local-storage/volumes", id, "disk.img")); err != nil {
-			t.Errorf("the volume of the Pod on %s is not on its disk: %v", m.name, err)
+			t.Errorf("the volume of the Pod on %s is not on its disk: %v, want no error", m.name, err)
 		}
 	}
 	a.mustKubectl(volumePod("c", "16Mi"), "apply", "-f", "-")

@@ -19,7 +19,7 @@ func execAndLogs(t *testing.T, all []*machine) {
 			return fmt.Sprint(out, err), strings.TrimSpace(out) == "web-"+m.name
 		})
 		if out, err := a.kubectl("", "logs", "web-"+m.name); err != nil {
-			t.Errorf("logs of the Pod of %s: %v %s", m.name, err, out)
+			t.Errorf("logs of the Pod of %s: %v %s, want no error", m.name, err, out)
 		}
 	}
 }

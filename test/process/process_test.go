@@ -98,7 +98,7 @@ func TestAProgramThatDoesNotEnd(t *testing.T) {
 		t.Errorf(`got %v, want an error with "did not end"`, err)
 	}
 	if err := p.Failed(); err != nil {
-		t.Errorf("it was asked to end: %v", err)
+		t.Errorf("it was asked to end: %v, want no error", err)
 	}
 }
 

@@ -169,7 +169,7 @@ func same(t *rapid.T, f rules.Family) {
 	for _, name := range []string{tableName, otherTable} {
 		out, err := exec.Command("nft", "list", "table", string(f), name).CombinedOutput()
 		if err != nil {
-			t.Fatalf("list %s: %v: %s", name, err, out)
+			t.Fatalf("list %s: %v: %s, want no error", name, err, out)
 		}
 		texts = append(texts, strings.Replace(string(out), " "+name+" {", " {", 1))
 	}

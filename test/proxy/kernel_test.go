@@ -75,7 +75,7 @@ func TestEveryEndpointGetsItsShare(t *testing.T) {
 		seen[who]++
 	}
 	if len(seen) != 3 {
-		t.Errorf("of 3 endpoints %v answered", seen)
+		t.Errorf("of 3 endpoints %v answered, want 3 of them", seen)
 	}
 	w.endpoints(ends...)
 	w.eventually("all ten answer", func() bool {

@@ -30,7 +30,7 @@ func TestMatch(t *testing.T) {
 			"json: cannot unmarshal string into Go struct field Y.z of type int", true},
 	} {
 		if got := Match(c.want, c.got); got != c.same {
-			t.Errorf("Match(%q, %q) = %v", c.want, c.got, got)
+			t.Errorf("Match(%q, %q) = %v, want %v", c.want, c.got, got, c.same)
 		}
 	}
 }

@@ -142,12 +142,6 @@ func (p *PodWrapper) Req(amounts map[v1.ResourceName]string) *PodWrapper {
 	return p
 }
 
-// Lim limits the last container, or a first one named "c", to amounts.
-func (p *PodWrapper) Lim(amounts map[v1.ResourceName]string) *PodWrapper {
-	p.last().Resources.Limits = Resources(amounts)
-	return p
-}
-
 func (p *PodWrapper) last() *v1.Container {
 	if len(p.Spec.Containers) == 0 {
 		p.Container("c", "")
@@ -216,12 +210,6 @@ func (n *NodeWrapper) Allocatable(amounts map[v1.ResourceName]string) *NodeWrapp
 	return n
 }
 
-// Capacity sets the capacity, and as much as allocatable.
-func (n *NodeWrapper) Capacity(amounts map[v1.ResourceName]string) *NodeWrapper {
-	n.Status.Capacity = Resources(amounts)
-	return n.Allocatable(amounts)
-}
-
 // Taints adds taints.
 func (n *NodeWrapper) Taints(taints ...v1.Taint) *NodeWrapper {
 	n.Spec.Taints = append(n.Spec.Taints, taints...)
@@ -233,11 +221,5 @@ func (n *NodeWrapper) PodCIDRs(ranges ...string) *NodeWrapper {
 	if len(ranges) > 0 {
 		n.Spec.PodCIDR, n.Spec.PodCIDRs = ranges[0], ranges
 	}
-	return n
-}
-
-// Condition adds a condition.
-func (n *NodeWrapper) Condition(t v1.NodeConditionType, s v1.ConditionStatus) *NodeWrapper {
-	n.Status.Conditions = append(n.Status.Conditions, v1.NodeCondition{Type: t, Status: s})
 	return n
 }

@@ -95,7 +95,7 @@ func (w *fixture) settled() {
 	defer done()
 	for _, name := range w.baseline {
 		if _, err := w.c.Client.CoreV1().ConfigMaps("default").Get(ctx, name, metav1.GetOptions{}); err != nil {
-			w.t.Errorf("an acknowledged write is lost: %v", err)
+			w.t.Errorf("an acknowledged write is lost: %v, want no error", err)
 		}
 	}
 	w.checkInvariants()

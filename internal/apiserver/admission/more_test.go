@@ -56,7 +56,7 @@ func TestTopologyLabels(t *testing.T) {
 			Spec: corev1.PodSpec{NodeName: node}}
 		expect(t, run(t, plugin(t, "PodTopologyLabels", n), attributesCase{obj: p}), "")
 		if len(p.Labels) != want {
-			t.Errorf("on node %q: labels %v", node, p.Labels)
+			t.Errorf("on node %q: labels %v, want %v", node, p.Labels, want)
 		}
 	}
 }

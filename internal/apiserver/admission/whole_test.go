@@ -951,7 +951,7 @@ func TestNodeRestrictionWhenTheAPIFails(t *testing.T) {
 	}
 	pl.(initializer.WantsAuthorizer).SetAuthorizer((&asked{}).authorizer())
 	if err := v.ValidateInitialization(); err != nil {
-		t.Errorf("with both: got %v", err)
+		t.Errorf("with both: got %v, want no error", err)
 	}
 	for name, a := range map[string]admission.Attributes{
 		"a mirror Pod": nodeWrite(p, nil, "/pods", "", admission.Create, "p"),

@@ -72,10 +72,10 @@ func TestRequestHeaderAuthentication(t *testing.T) {
 	}), []string{"X-Remote-User"})
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 	if _, ok, err := n.AuthenticateRequest(req); ok || err != nil || asked != 0 {
-		t.Error("somebody was asked about no headers")
+		t.Errorf("no headers: got %t, %v and %d questions, want none", ok, err, asked)
 	}
 	req.Header.Set("x-remote-user", "ann")
 	if _, ok, _ := n.AuthenticateRequest(req); !ok || asked != 1 {
-		t.Error("nobody was asked about a header")
+		t.Errorf("one header: got %t and %d questions, want true and 1", ok, asked)
 	}
 }

@@ -351,7 +351,7 @@ authorizers:
 	}
 	dave := s.bearing(t, "dave-token").CoreV1()
 	if _, err := dave.ConfigMaps("default").List(t.Context(), metav1.ListOptions{}); err != nil {
-		t.Errorf("what the hook allows: %v", err)
+		t.Errorf("what the hook allows: %v, want no error", err)
 	}
 	if _, err := dave.Secrets("default").List(t.Context(), metav1.ListOptions{}); err == nil ||
 		!strings.Contains(err.Error(), "the hook says so") {

@@ -79,10 +79,10 @@ func TestHostileRequests(t *testing.T) {
 	t.Run("queries", func(t *testing.T) { queries(t, s) })
 	t.Run("bodies", func(t *testing.T) { bodies(t, s) })
 	if code, _ := s.ask(t, "GET", "/readyz", "admin-token", ""); code != 200 {
-		t.Errorf("readyz afterwards: %d", code)
+		t.Errorf("readyz afterwards: %d, want 200", code)
 	}
 	if code, out := s.ask(t, "GET", "/api/v1/namespaces/default/pods/victim", "admin-token", ""); code != 200 {
-		t.Errorf("the Pod afterwards: %d %s", code, out)
+		t.Errorf("the Pod afterwards: %d %s, want 200", code, out)
 	}
 }
 

@@ -289,10 +289,10 @@ func TestFullStoreSaysSo(t *testing.T) {
 	}
 	for n := range written {
 		if _, err := maps.Get(t.Context(), fmt.Sprint("big-", n), metav1.GetOptions{}); err != nil {
-			t.Errorf("acknowledged, and lost: %v", err)
+			t.Errorf("acknowledged, and lost: %v, want no error", err)
 		}
 		if err := maps.Delete(t.Context(), fmt.Sprint("big-", n), metav1.DeleteOptions{}); err != nil {
-			t.Errorf("delete from a full store: %v", err)
+			t.Errorf("delete from a full store: %v, want no error", err)
 		}
 	}
 	if _, err := k.Store().Compact(t.Context(), 0); err != nil {
@@ -303,10 +303,10 @@ func TestFullStoreSaysSo(t *testing.T) {
 	}
 	if _, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "small"}},
 		metav1.CreateOptions{}); err != nil {
-		t.Errorf("after compaction and defragmentation: %v", err)
+		t.Errorf("after compaction and defragmentation: %v, want no error", err)
 	}
 	if _, err := k.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(t.Context()); err != nil {
-		t.Errorf("readyz after compaction and defragmentation: %v", err)
+		t.Errorf("readyz after compaction and defragmentation: %v, want no error", err)
 	}
 }
 
@@ -355,7 +355,7 @@ func TestWatchResumesOverARestart(t *testing.T) {
 		return out
 	}
 	if got := fmt.Sprint(names()); got != "[ADDED c-1 ADDED c-2]" {
-		t.Errorf("resumed from %s: %s", first, got)
+		t.Errorf("resumed from %s: %s, want \"[ADDED c-1 ADDED c-2]\"", first, got)
 	}
 	if _, err := k.Store().Compact(t.Context(), 0); err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func TestChangedFields(t *testing.T) {
 		t.Errorf("changed %q, want %q", got, want)
 	}
 	if got := changedFields(previous, previous.DeepCopy()); got != nil {
-		t.Errorf("changed %q of the same", got)
+		t.Errorf("changed %q of the same, want nil", got)
 	}
 }
 

@@ -56,7 +56,7 @@ func TestObjectIsEncodedOnce(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
 	o := newCachingObject(pod).(runtime.CacheableObject)
 	if again := newCachingObject(o.(runtime.Object)); again != o.(runtime.Object) {
-		t.Error("wrapped twice")
+		t.Errorf("wrapped twice: got %v, want %v", again, o.(runtime.Object))
 	}
 	if m, err := meta.Accessor(o); err != nil || m.GetName() != "a" {
 		t.Errorf("metadata: %v, %v", m, err)

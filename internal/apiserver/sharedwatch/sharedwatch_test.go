@@ -166,14 +166,14 @@ func TestMembersShareAWatch(t *testing.T) {
 			expect(t, "member", w, want)
 		}
 		if len(h.openWatches) != 1 {
-			t.Errorf("%d watches of the cache are open", len(h.openWatches))
+			t.Errorf("%d watches of the cache are open, want 1", len(h.openWatches))
 		}
 		for _, w := range all {
 			w.Stop()
 			expect(t, "who stopped", w, []string{"end"})
 		}
 		if len(h.openWatches) != 0 || len(s.groups) != 0 {
-			t.Errorf("%d watches and %d groups without a member", len(h.openWatches), len(s.groups))
+			t.Errorf("%d watches and %d groups without a member, want 0, 0", len(h.openWatches), len(s.groups))
 		}
 	})
 }
@@ -218,11 +218,11 @@ func TestSlowMember(t *testing.T) {
 		last++
 		more(maxWindowEvents)
 		if len(h.opened) != 1 {
-			t.Errorf("watches of its own before it read: %v", h.opened)
+			t.Errorf("watches of its own before it read: %v, want 1 of them", h.opened)
 		}
 		expect(t, "who had not read", never, addedEvents(2, last))
 		if len(h.openWatches) != 1 || len(h.opened) != 2 {
-			t.Errorf("%d watches are open, opened were %v", len(h.openWatches), h.opened)
+			t.Errorf("%d watches are open, opened were %v, want 1, 2 of them", len(h.openWatches), h.opened)
 		}
 		h.send(added(last+1, last+1)...)
 		expect(t, "who had not read", never, addedEvents(last+1, last+1))
@@ -271,7 +271,7 @@ func TestGroupWatchThatEndsIsOpenedAgain(t *testing.T) {
 		h.closeWatches()
 		expect(t, "where the cache has forgotten", w, []string{"ERROR", "end"})
 		if len(s.groups) != 0 {
-			t.Error("a group is left")
+			t.Errorf("a group is left: got %d, want 0", len(s.groups))
 		}
 	})
 }
@@ -288,7 +288,7 @@ func TestDeadCache(t *testing.T) {
 		}
 		expect(t, "member", w, []string{"end"})
 		if len(h.openWatches) != 0 {
-			t.Errorf("%d watches are open", len(h.openWatches))
+			t.Errorf("%d watches are open, want 0", len(h.openWatches))
 		}
 	})
 }
@@ -303,7 +303,7 @@ func TestWatcherFromAnOlderRevisionCatchesUp(t *testing.T) {
 		late := startWatch(t.Context(), t, s, options("10", false))
 		expect(t, "the late", late, addedEvents(11, 30))
 		if len(h.openWatches) != 1 {
-			t.Errorf("%d watches are open", len(h.openWatches))
+			t.Errorf("%d watches are open, want 1", len(h.openWatches))
 		}
 		h.send(added(31, 31)...)
 		expect(t, "the first", first, addedEvents(31, 31))
@@ -325,7 +325,7 @@ func TestRevisionBeforeTheCache(t *testing.T) {
 		both(32)
 		expect(t, "member", w, addedEvents(31, 32))
 		if len(h.openWatches) != 0 || len(cache.openWatches) != 1 {
-			t.Errorf("%d watches of its own, %d of the cache", len(h.openWatches), len(cache.openWatches))
+			t.Errorf("%d watches of its own, %d of the cache, want 0, 1", len(h.openWatches), len(cache.openWatches))
 		}
 	})
 }
@@ -342,7 +342,7 @@ func TestInitialListJoinsAtItsBookmark(t *testing.T) {
 		w := startWatch(t.Context(), t, s, o)
 		expect(t, "member", w, []string{"ADDED 7", "ADDED 3"})
 		if len(cache.opened) != 0 {
-			t.Fatal("joined before the end of the state")
+			t.Fatalf("joined before the end of the state: got %d, want 0", len(cache.opened))
 		}
 		mark := event(watch.Bookmark, 8)
 		if err := storage.AnnotateInitialEventsEndBookmark(mark.Object); err != nil {
@@ -351,7 +351,7 @@ func TestInitialListJoinsAtItsBookmark(t *testing.T) {
 		h.send(mark)
 		expect(t, "member", w, []string{"BOOKMARK 8", "ADDED 9"})
 		if len(h.openWatches) != 0 || len(cache.openWatches) != 1 {
-			t.Errorf("%d watches of its own, %d of the cache", len(h.openWatches), len(cache.openWatches))
+			t.Errorf("%d watches of its own, %d of the cache, want 0, 1", len(h.openWatches), len(cache.openWatches))
 		}
 	})
 }

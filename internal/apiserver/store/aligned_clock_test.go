@@ -38,7 +38,7 @@ func TestTimersEndTogetherAndNeverEarly(t *testing.T) {
 			}
 		}
 		if len(ends) != 3 {
-			t.Errorf("ends: %v", ends)
+			t.Errorf("ends: %v, want 3 of them", ends)
 		}
 	})
 }

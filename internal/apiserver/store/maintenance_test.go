@@ -112,7 +112,7 @@ func TestBadSnapshotIsRefused(t *testing.T) {
 		}
 	}
 	if v, _ := get(t, openStore(t, dir), "k"); v != "value" {
-		t.Errorf("the store was changed: %q", v)
+		t.Errorf("the store was changed: %q, want value", v)
 	}
 }
 
@@ -158,10 +158,10 @@ func TestFullStoreIsRepaired(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Put(t.Context(), "small", "v"); err != nil {
-		t.Errorf("after compaction and defragmentation: %v", err)
+		t.Errorf("after compaction and defragmentation: %v, want no error", err)
 	}
 	if err := s.Ping(t.Context()); err != nil {
-		t.Errorf("after compaction and defragmentation: %v", err)
+		t.Errorf("after compaction and defragmentation: %v, want no error", err)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestMaintenanceNeverMakesAStore(t *testing.T) {
 	}
 	defer s.Close()
 	if v, _ := get(t, s, "k"); v != "v" {
-		t.Errorf("got %q", v)
+		t.Errorf("got %q, want v", v)
 	}
 }
 

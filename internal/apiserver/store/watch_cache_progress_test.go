@@ -127,7 +127,7 @@ func TestCacheAdvancesBesideWatchesThatBeginNow(t *testing.T) {
 		e := <-w.ResultChan()
 		w.Stop()
 		if e.Type != watch.Added {
-			t.Errorf("round %d: %s %v", round, e.Type, e.Object)
+			t.Errorf("round %d: %s %v, want %v", round, e.Type, e.Object, watch.Added)
 		}
 	}
 }
@@ -203,10 +203,10 @@ func TestUnresponsiveWatchIsReopened(t *testing.T) {
 	putConfigMap(t, kinds, "kinds", "a")
 	compare(1 + reopenAfter)
 	if got := s.shared.caches[0].source.stream; got != 1 {
-		t.Fatalf("the watch was opened anew %d times", got)
+		t.Fatalf("the watch was opened anew %d times, want 1", got)
 	}
 	if err := s.CheckCaches(); err != nil {
-		t.Errorf("too soon: %v", err)
+		t.Errorf("too soon: %v, want no error", err)
 	}
 	compare(reopenAfter)
 	compare(stalledAfter - 2*reopenAfter)

@@ -97,11 +97,11 @@ func TestLastEventArrivesWithoutFlush(t *testing.T) {
 	o.ServeWatch(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		writeEvent(t, w, much)
 		if p.body.Len() != len(much) {
-			t.Errorf("%d bytes arrived", p.body.Len())
+			t.Errorf("%d bytes arrived, want %v", p.body.Len(), len(much))
 		}
 		writeEvent(t, w, "end")
 		if p.body.Len() != len(much) {
-			t.Error("a little arrived without a flush")
+			t.Errorf("a little arrived without a flush: got %v, want %v", p.body.Len(), len(much))
 		}
 	}), p, request(t.Context()))
 	if !strings.HasSuffix(p.body.String(), "xend") {

@@ -46,7 +46,7 @@ func TestServe(t *testing.T) {
 	line := make([]byte, 200)
 	n, err := read.Read(line)
 	if err != nil {
-		t.Fatalf("got %v, %v", err, <-ended)
+		t.Fatalf("got %v, %v, want no error", err, <-ended)
 	}
 	found := regexp.MustCompile(`^(https://127\.0\.0\.1:\d+)/#token=(\w+)\n$`).FindStringSubmatch(string(line[:n]))
 	if found == nil {
@@ -76,7 +76,7 @@ func TestServe(t *testing.T) {
 	browser.CloseIdleConnections()
 	stop()
 	if err := <-ended; err != nil {
-		t.Errorf("it ended with %v", err)
+		t.Errorf("it ended with %v, want no error", err)
 	}
 }
 

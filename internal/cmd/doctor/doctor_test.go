@@ -15,7 +15,7 @@ func TestDoctorAsksTheAPIServerOfItsOwnInstance(t *testing.T) {
 	own := cli.KubeconfigIn(dir)
 	d := &doctorCommand{instance: options.Instance{DataDir: dir}}
 	if got := d.kubeconfigPath(true); got != "" {
-		t.Errorf("no kubeconfig in the directory: %q", got)
+		t.Errorf("no kubeconfig in the directory: %q, want none", got)
 	}
 	if err := os.WriteFile(own, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -28,6 +28,6 @@ func TestDoctorAsksTheAPIServerOfItsOwnInstance(t *testing.T) {
 	}
 	d.Kubeconfig = "other"
 	if got := d.kubeconfigPath(true); got != "other" {
-		t.Errorf("--kubeconfig given: %q", got)
+		t.Errorf("--kubeconfig given: %q, want other", got)
 	}
 }

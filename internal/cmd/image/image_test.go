@@ -25,7 +25,7 @@ func TestSeveralImageArchivesAreImported(t *testing.T) {
 		t.Errorf("error: %v", err)
 	}
 	if got := out.String(); got != "imported docker.io/library/a:1\nimported docker.io/library/b:1\n" {
-		t.Errorf("printed %q", got)
+		t.Errorf("printed %q, want %q", got, "imported docker.io/library/a:1\nimported docker.io/library/b:1\n")
 	}
 }
 

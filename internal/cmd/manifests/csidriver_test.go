@@ -58,7 +58,7 @@ func TestTheDriverIsAPrivilegedDaemonSet(t *testing.T) {
 	}
 	d := s.Containers[0]
 	if d.SecurityContext == nil || d.SecurityContext.Privileged == nil || !*d.SecurityContext.Privileged {
-		t.Error("the driver is not privileged: it cannot mount")
+		t.Errorf("the driver cannot mount: got security context %+v, want a privileged one", d.SecurityContext)
 	}
 	if m := d.VolumeMounts[0]; m.MountPath != "/k" || m.MountPropagation == nil ||
 		*m.MountPropagation != v1.MountPropagationBidirectional {

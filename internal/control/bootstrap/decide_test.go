@@ -49,7 +49,7 @@ func TestDecide(t *testing.T) {
 		t.Errorf("header %s, %v", header, err)
 	}
 	if parts[1] != "bIfD_cqgvTB3rWNR7bPXp2Uesgp7GQDW1xgu3wrYxpA" {
-		t.Errorf("signature %s", parts[1])
+		t.Errorf("signature %s, want bIfD_cqgvTB3rWNR7bPXp2Uesgp7GQDW1xgu3wrYxpA", parts[1])
 	}
 	if p.ClusterInfo.Data[kubeconfigKey] != "text" || info.Data[signaturePrefix+"former"] != "x" {
 		t.Errorf("got %v, want the kubeconfig kept, and what was given unchanged: %v", p.ClusterInfo.Data, info.Data)

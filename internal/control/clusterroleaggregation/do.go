@@ -19,6 +19,7 @@ import (
 	rbaclisters "k8s.io/client-go/listers/rbac/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gantry-project/gantry/internal/clusterrole"
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
@@ -63,7 +64,7 @@ func (c *controller) syncClusterRole(ctx context.Context, name string) (time.Dur
 	if err != nil {
 		return 0, err
 	}
-	rules, err := AggregateRules(role, all)
+	rules, err := clusterrole.AggregateRules(role, all)
 	if err != nil || equality.Semantic.DeepEqual(role.Rules, rules) {
 		return 0, err
 	}

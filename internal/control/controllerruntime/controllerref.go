@@ -56,6 +56,18 @@ func Selects(s *metav1.LabelSelector, set map[string]string) bool {
 	return err == nil && !selector.Empty() && selector.Matches(labels.Set(set))
 }
 
+// SelectingKeys returns the keys of the owners whose selector matches an object: those that may
+// adopt it.
+func SelectingKeys[T metav1.Object](o metav1.Object, owners []T,
+	selector func(T) *metav1.LabelSelector) (keys []string) {
+	for _, owner := range owners {
+		if Selects(selector(owner), o.GetLabels()) {
+			keys = append(keys, owner.GetNamespace()+"/"+owner.GetName())
+		}
+	}
+	return keys
+}
+
 // Key returns NAMESPACE/NAME.
 func (o Owner) Key() string { return o.Object.GetNamespace() + "/" + o.Object.GetName() }
 

@@ -65,7 +65,7 @@ func TestSharedHandlers(t *testing.T) {
 	r := listen("a")
 	listen("b")
 	if inner.n != 1 {
-		t.Errorf("%d listeners", inner.n)
+		t.Errorf("%d listeners, want 1", inner.n)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -77,7 +77,7 @@ func TestSharedHandlers(t *testing.T) {
 	late := listen("c")
 	expectEvents("c add first")
 	if inner.n != 2 {
-		t.Errorf("%d listeners", inner.n)
+		t.Errorf("%d listeners, want 2", inner.n)
 	}
 	source.Modify(pod("first"))
 	expectEvents("a update first", "b update first", "c update first")

@@ -213,11 +213,11 @@ func TestTheJobOfATime(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if len(cj.Spec.JobTemplate.Annotations) != 1 {
-		t.Errorf("the template changed: %v", cj.Spec.JobTemplate.Annotations)
+		t.Errorf("the template changed: %v, want 1 of them", cj.Spec.JobTemplate.Annotations)
 	}
 	cj.Spec.TimeZone = new("Moon/Base")
 	if got := Job(cj, t0).Annotations[batchv1.CronJobScheduledTimestampAnnotation]; got != "2026-01-02T10:00:30Z" {
-		t.Errorf("in no zone: got %s", got)
+		t.Errorf("in no zone: got %s, want 2026-01-02T10:00:30Z", got)
 	}
 }
 

@@ -55,7 +55,7 @@ func TestRequestExpiry(t *testing.T) {
 	r := &certificatesv1.PodCertificateRequest{
 		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(now.Add(-10 * time.Minute))}}
 	if got := PodRequestTimeLeft(r, now); got != 5*time.Minute {
-		t.Errorf("a Pod's: %s", got)
+		t.Errorf("a Pod's: %s, want %v", got, 5*time.Minute)
 	}
 }
 

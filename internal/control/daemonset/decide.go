@@ -65,7 +65,7 @@ func Next(in In) Plan {
 	return plan
 }
 
-// planNode compares the Pods on one node with the wanted ones.
+// planNode compares the Pods on one node with the wanted ones (upstream: podsShouldBeOnNode).
 func (in In) planNode(plan *Plan, n *corev1.Node, pods []*corev1.Pod, surging bool) {
 	should, may := NodeShouldRunDaemonPod(in.Set, n)
 	switch {
@@ -344,16 +344,12 @@ const generationLabel = "pod-template-generation"
 
 func (in In) available(p *corev1.Pod) bool { return podutil.IsReady(p) && in.untilAvailable(p) <= 0 }
 
+// untilAvailable is the time until a ready Pod becomes available; at most 0 for any other.
 func (in In) untilAvailable(p *corev1.Pod) time.Duration {
 	if !podutil.IsReady(p) || in.Set.Spec.MinReadySeconds == 0 {
 		return 0
 	}
-	c := podutil.ReadyCondition(p)
-	wait := time.Duration(in.Set.Spec.MinReadySeconds) * time.Second
-	if c.LastTransitionTime.IsZero() {
-		return wait // as upstream: without transition time it is not available
-	}
-	return wait - in.Now.Sub(c.LastTransitionTime.Time)
+	return podutil.UntilAvailable(p, in.Set.Spec.MinReadySeconds, in.Now)
 }
 
 // backoffKey returns the backoff key of a set on a node.

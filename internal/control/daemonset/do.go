@@ -69,12 +69,8 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 		return keys
 	}
 	sets, _ := c.sets.DaemonSets(p.Namespace).List(labels.Everything())
-	for _, s := range sets {
-		if controllerruntime.Selects(s.Spec.Selector, p.Labels) {
-			keys = append(keys, s.Namespace+"/"+s.Name)
-		}
-	}
-	return keys
+	return append(keys, controllerruntime.SelectingKeys(p, sets,
+		func(s *appsv1.DaemonSet) *metav1.LabelSelector { return s.Spec.Selector })...)
 }
 
 // nodeChanged returns every set if the change affects placement.

@@ -143,7 +143,7 @@ func TestGoingBackIsANewRevision(t *testing.T) {
 	d := deploy(1, "1", "0")
 	back := rs(d, "new", 1, 0, 0)
 	if n := NextRevision(back, []*appsv1.ReplicaSet{rs(d, "other", 2, 1, 1)}); n != 3 {
-		t.Fatalf("revision %d", n)
+		t.Fatalf("revision %d, want 3", n)
 	}
 }
 
@@ -184,7 +184,7 @@ func TestPodsThatComeAndGoAfterARolloutAreNoProgress(t *testing.T) {
 			Now: t0.Add(time.Hour)}, "", nil)
 		if reason := getCondition(&s, appsv1.DeploymentProgressing).Reason; reason != "NewReplicaSetAvailable" ||
 			again != 0 {
-			t.Fatalf("%d available: %s, looks again in %s", available, reason, again)
+			t.Fatalf("%d available: %s, looks again in %s, want NewReplicaSetAvailable, 0", available, reason, again)
 		}
 		d.Status = s
 	}

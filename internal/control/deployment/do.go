@@ -54,12 +54,8 @@ func (c *controller) setChanged(old, cur runtime.Object) []string {
 		return keys
 	}
 	all, _ := c.deployments.Deployments(rs.Namespace).List(labels.Everything())
-	for _, d := range all {
-		if controllerruntime.Selects(d.Spec.Selector, rs.Labels) {
-			keys = append(keys, d.Namespace+"/"+d.Name)
-		}
-	}
-	return keys
+	return append(keys, controllerruntime.SelectingKeys(rs, all,
+		func(d *appsv1.Deployment) *metav1.LabelSelector { return d.Spec.Selector })...)
 }
 
 // podDeleted returns the Deployment if its strategy is Recreate: it waits for Pods of earlier

@@ -72,7 +72,7 @@ func TestGraphReturnsObjectsToCheck(t *testing.T) {
 	g := NewGraph()
 	ref := func(uid string) []metav1.OwnerReference { return []metav1.OwnerReference{{UID: types.UID(uid)}} }
 	if enqueue := g.Put(&Object{UID: "a"}); len(enqueue) != 0 {
-		t.Fatalf("an object without owners is looked at: %v", enqueue)
+		t.Fatalf("an object without owners is looked at: %v, want none", enqueue)
 	}
 	if diff := cmp.Diff([]types.UID{"b"}, g.Put(&Object{UID: "b", Owners: ref("a")})); diff != "" {
 		t.Fatalf("the two differ (-want +got):\n%s", diff)
@@ -90,7 +90,7 @@ func TestGraphReturnsObjectsToCheck(t *testing.T) {
 	}
 	g.Drop("c")
 	if len(g.objects) != 0 || len(g.dependents) != 0 {
-		t.Fatalf("after all have gone there are %v and dependents %v", g.objects, g.dependents)
+		t.Fatalf("after all have gone there are %v and dependents %v, want none, none", g.objects, g.dependents)
 	}
 	ids := func(all ...types.UID) []types.UID { return all }
 	for i, step := range []struct {

@@ -126,7 +126,7 @@ func TestOrphanedDependentStays(t *testing.T) {
 			deleted := slices.ContainsFunc(meta.Actions(),
 				func(a clienttesting.Action) bool { return a.GetVerb() == "delete" })
 			if deleted != tt.deleted {
-				t.Errorf("deleted: %t; %v", deleted, meta.Actions())
+				t.Errorf("deleted: %t; %v, want %v", deleted, meta.Actions(), tt.deleted)
 			}
 		})
 	}

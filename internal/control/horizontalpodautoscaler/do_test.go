@@ -262,12 +262,12 @@ func TestTwoAutoscalersOfTheSamePods(t *testing.T) {
 	const text = "pods by selector app=web are controlled by more than one HPA (e.g. [n/one n/two])"
 	wantEvents(t, b.sync(t, "two"), "Warning AmbiguousSelector "+text, "Warning FailedComputeMetricsReplicas "+text)
 	if got := b.condition(t, "two", autoscalingv2.ScalingActive); got != "False AmbiguousSelector: "+text {
-		t.Errorf("got ScalingActive %q", got)
+		t.Errorf("got ScalingActive %q, want %v", got, "False AmbiguousSelector: "+text)
 	}
 	h, _ := b.autoscalers.HorizontalPodAutoscalers("n").Get("one")
 	_ = b.hpas.Delete(h)
 	if again, err := b.syncAutoscaler(t.Context(), "n/one"); again != 0 || err != nil {
-		t.Errorf("got another sync of one that is gone after %s, error %v", again, err)
+		t.Errorf("got another sync of one that is gone after %s, error %v, want 0, no error", again, err)
 	}
 	wantEvents(t, b.sync(t, "two"),
 		"Warning FailedGetResourceMetric failed to get cpu utilization: unable to get metrics for resource cpu: no "+

@@ -106,8 +106,9 @@ type podTarget interface {
 	whole(pod string) int64
 }
 
-// byPods returns the replicas that samples of Pods ask for. target is asked for after the Pods were
-// looked at, as its error comes later.
+// byPods returns the replicas that samples of Pods ask for (upstream:
+// ReplicaCalculator.GetResourceReplicas, replica_calculator.go). target is asked for after the Pods
+// were looked at, as its error comes later.
 func (in *In) byPods(samples map[string]Sample, resource corev1.ResourceName,
 	target func() (podTarget, error)) (int32, usage, error) {
 	if len(in.Pods) == 0 {

@@ -358,7 +358,7 @@ func (t *syncJobContext) start() {
 }
 
 // release returns the Pods whose finalizer may be removed: their end is in the status, or will
-// never count.
+// never count (upstream: trackJobStatusAndRemoveFinalizers).
 func (t *syncJobContext) release(j *batchv1.Job) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, p := range append(append([]*corev1.Pod(nil), t.finished...), t.terminating...) {

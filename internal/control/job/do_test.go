@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,8 +67,10 @@ func TestAJobOlderThanWhatWasWrittenWaits(t *testing.T) {
 		t.Error("nothing was written")
 	}
 	c.lastWritten["u"] = "10"
-	if !c.cacheBehind(at("9")) || c.cacheBehind(at("10")) || c.cacheBehind(at("11")) {
-		t.Error("9 is older than 10, 10 and 11 are not")
+	if got, want := []bool{
+		c.cacheBehind(at("9")), c.cacheBehind(at("10")), c.cacheBehind(at("11")),
+	}, []bool{true, false, false}; !slices.Equal(got, want) {
+		t.Errorf("9 is older than 10, 10 and 11 are not: got %v, want %v", got, want)
 	}
 	if keys := c.jobChanged(at("9"), at("10")); len(keys) != 1 || keys[0] != "n/j" {
 		t.Errorf("looks at %q", keys)
@@ -77,6 +80,6 @@ func TestAJobOlderThanWhatWasWrittenWaits(t *testing.T) {
 	}
 	c.lastWritten["u"] = "12"
 	if keys := c.jobChanged(at("10"), nil); len(keys) != 1 || len(c.lastWritten) != 0 {
-		t.Errorf("a Job that went: looks at %q, remembers %v", keys, c.lastWritten)
+		t.Errorf("a Job that went: looks at %q, remembers %v, want 1 of them, none", keys, c.lastWritten)
 	}
 }

@@ -15,7 +15,6 @@ type Content struct {
 	Resource   schema.GroupVersionResource
 	Remaining  int
 	Finalizers map[string]int // number of objects with each
-	Grace      int64          // longest grace period of terminating Pods, in seconds
 	Err        error
 }
 
@@ -47,15 +46,6 @@ func (f RemainingContent) PodsRemain() bool {
 		}
 	}
 	return false
-}
-
-// Grace returns the longest time in seconds that a terminating Pod may take.
-func (f RemainingContent) Grace() int64 {
-	var most int64
-	for _, c := range f.Contents {
-		most = max(most, c.Grace)
-	}
-	return most
 }
 
 // Conditions returns upstream's five conditions.

@@ -59,11 +59,11 @@ func TestConditions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.found.Remains() != c.left {
-				t.Errorf("left: %t", c.found.Remains())
+				t.Errorf("left: %t, want %v", c.found.Remains(), c.left)
 			}
 			all := Conditions(c.found)
 			if len(all) != 5 {
-				t.Fatalf("%d conditions", len(all))
+				t.Fatalf("%d conditions, want 5", len(all))
 			}
 			for _, d := range all {
 				want, ok := c.want[d.Type]
@@ -85,7 +85,7 @@ func TestPodsGoFirst(t *testing.T) {
 		"none": {
 			RemainingContent{Contents: []Content{{Resource: core("pods")}, {Resource: core("secrets"), Remaining: 3}}},
 			false},
-		"one": {RemainingContent{Contents: []Content{{Resource: core("pods"), Remaining: 1, Grace: 30}}},
+		"one": {RemainingContent{Contents: []Content{{Resource: core("pods"), Remaining: 1}}},
 			true},
 		"uncounted": {RemainingContent{Contents: []Content{{Resource: core("pods"), Err: errors.New("away")}}},
 			true},
@@ -98,9 +98,6 @@ func TestPodsGoFirst(t *testing.T) {
 		if got := c.found.PodsRemain(); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
-	}
-	if got := (RemainingContent{Contents: []Content{{Grace: 30}, {Grace: 5}}}).Grace(); got != 30 {
-		t.Errorf("grace %d", got)
 	}
 }
 

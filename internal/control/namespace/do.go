@@ -124,9 +124,6 @@ func (c *controller) deleteResourceContent(ctx context.Context, ns string, r sch
 		for _, f := range o.Finalizers {
 			out.Finalizers[f]++
 		}
-		if g := o.DeletionGracePeriodSeconds; g != nil {
-			out.Grace = max(out.Grace, *g)
-		}
 	}
 	return out
 }

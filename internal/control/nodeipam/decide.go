@@ -85,9 +85,6 @@ func flag(p netip.Prefix) string {
 	return "--node-cidr-mask-size-ipv4"
 }
 
-// Allocated returns a node's CIDRs.
-func (b *Allocator) Allocated(node string) []netip.Prefix { return b.allocated[node] }
-
 // Occupy records a node's CIDRs, wherever they come from, replacing earlier ones.
 func (b *Allocator) Occupy(node string, ranges []netip.Prefix) {
 	if slices.Equal(b.allocated[node], ranges) {

@@ -52,20 +52,20 @@ func TestNodesGetAndReleaseCIDRs(t *testing.T) {
 		}
 		add("a")
 		if got := has("a"); got != "10.71.1.0/24" {
-			t.Errorf("a has %s", got)
+			t.Errorf("a has %s, want 10.71.1.0/24", got)
 		}
 		add("b")
 		if got := has("b"); got != "" {
-			t.Errorf("b has %s, but none was free", got)
+			t.Errorf("b has %s, but none was free, want none", got)
 		}
 		if got := <-events.Events; got != "Normal CIDRNotAvailable Node b status is now: CIDRNotAvailable" {
-			t.Errorf("event %q", got)
+			t.Errorf("event %q, want %q", got, "Normal CIDRNotAvailable Node b status is now: CIDRNotAvailable")
 		}
 		if err := client.CoreV1().Nodes().Delete(ctx, "old", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		if got := has("b"); got != "10.71.0.0/24" {
-			t.Errorf("b has %q after old went", got)
+			t.Errorf("b has %q after old went, want 10.71.0.0/24", got)
 		}
 		cancel()
 		<-done

@@ -259,7 +259,7 @@ func TestClaimsTakeOneVolume(t *testing.T) {
 					t.Fatalf("%s is too small", v.Name)
 				}
 				if v.Spec.ClaimRef.UID != "u" {
-					t.Fatalf("%s is for %s", v.Name, v.Spec.ClaimRef.UID)
+					t.Fatalf("%s is for %s, want u", v.Name, v.Spec.ClaimRef.UID)
 				}
 			}
 		}

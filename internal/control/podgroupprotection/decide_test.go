@@ -45,7 +45,7 @@ func TestLeftGroups(t *testing.T) {
 func TestWithoutFinalizer(t *testing.T) {
 	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Finalizers: []string{"a/b", Finalizer, "c/d"}}}
 	if got := WithoutFinalizer(g); got != nil {
-		t.Errorf("got %v for a group that stays", got)
+		t.Errorf("got %v for a group that stays, want nil", got)
 	}
 	g.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
 	if got := WithoutFinalizer(g); got == nil || !slices.Equal(got.Finalizers, []string{"a/b", "c/d"}) ||
@@ -54,6 +54,6 @@ func TestWithoutFinalizer(t *testing.T) {
 	}
 	g.Finalizers = []string{"a/b"}
 	if got := WithoutFinalizer(g); got != nil {
-		t.Errorf("got %v for a group without the finalizer", got)
+		t.Errorf("got %v for a group without the finalizer, want nil", got)
 	}
 }

@@ -34,7 +34,8 @@ type Plan struct {
 	Delete []*corev1.Pod
 }
 
-// Next compares the wanted number with the active Pods. A terminating set is left alone.
+// Next compares the wanted number with the active Pods (upstream: manageReplicas). A terminating
+// set is left alone.
 func Next(in In) Plan {
 	if in.Set.DeletionTimestamp != nil {
 		return Plan{}
@@ -68,12 +69,12 @@ func Active(pods []*corev1.Pod) []*corev1.Pod {
 	return out
 }
 
-// rankPodsToDelete sorts Pods, first to be deleted first, by upstream's order: unassigned, then
-// Pending before Unknown before Running, then not ready, then lower deletion cost, then nodes with
-// more siblings, then ready for a shorter time (by powers of two), then more restarts, then
-// younger (by powers of two). Of those that were ready, or made, at other times within one power of
-// two the UID decides. Where upstream leaves the choice to chance the UID decides too, so that
-// equal Pods have the same order whatever order they came in.
+// rankPodsToDelete sorts Pods, first to be deleted first, by upstream's order
+// (ActivePodsWithRanks): unassigned, then Pending before Unknown before Running, then not ready,
+// then lower deletion cost, then nodes with more siblings, then ready for a shorter time (by powers
+// of two), then more restarts, then younger (by powers of two). Of those that were ready, or made,
+// at other times within one power of two the UID decides. Where upstream leaves the choice to
+// chance the UID decides too, so that equal Pods have the same order whatever order they came in.
 func rankPodsToDelete(pods []*corev1.Pod, siblings map[string]int, now time.Time) []*corev1.Pod {
 	byUID := func(a, b *corev1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) }
 	out := slices.SortedFunc(slices.Values(pods), byUID)
@@ -155,7 +156,6 @@ func Status(in In, failure error) (appsv1.ReplicaSetStatus, time.Duration) {
 	live := Active(in.Pods)
 	s.Replicas, s.FullyLabeledReplicas, s.ReadyReplicas, s.AvailableReplicas = int32(len(live)), 0, 0, 0
 	template := labels.Set(in.Set.Spec.Template.Labels).AsSelectorPreValidated()
-	minReady := time.Duration(in.Set.Spec.MinReadySeconds) * time.Second
 	var again time.Duration
 	for _, p := range live {
 		if template.Matches(labels.Set(p.Labels)) {
@@ -164,14 +164,9 @@ func Status(in In, failure error) (appsv1.ReplicaSetStatus, time.Duration) {
 		if !podutil.IsReady(p) {
 			continue
 		}
-		c := podutil.ReadyCondition(p)
 		s.ReadyReplicas++
-		left := minReady
-		// as upstream: without transition time it is not available
-		if !c.LastTransitionTime.IsZero() {
-			left -= in.Now.Sub(c.LastTransitionTime.Time)
-		}
-		if minReady == 0 || left <= 0 {
+		left := podutil.UntilAvailable(p, in.Set.Spec.MinReadySeconds, in.Now)
+		if in.Set.Spec.MinReadySeconds == 0 || left <= 0 {
 			s.AvailableReplicas++
 		} else if again == 0 || left < again {
 			again = left

@@ -126,7 +126,7 @@ func TestOnlyLivePodsCount(t *testing.T) {
 	deleted := metav1.NewTime(t0)
 	in.Set.DeletionTimestamp = &deleted
 	if got := Next(in); got.Create != 0 {
-		t.Fatal("an ending set still creates")
+		t.Fatalf("an ending set still creates: got %v, want 0", got.Create)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestFailureIsACondition(t *testing.T) {
 	rs := set(1)
 	rs.Status = s
 	if s, _ = Status(In{Set: rs, Now: t0}, nil); len(s.Conditions) != 0 {
-		t.Fatal("the condition outlives the failure")
+		t.Fatalf("the condition outlives the failure: got %d, want 0", len(s.Conditions))
 	}
 }
 

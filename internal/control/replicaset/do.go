@@ -61,12 +61,8 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 	if !orphan {
 		return keys
 	}
-	for _, rs := range c.sets.list(p.Namespace) {
-		if controllerruntime.Selects(rs.Spec.Selector, p.Labels) {
-			keys = append(keys, rs.Namespace+"/"+rs.Name)
-		}
-	}
-	return keys
+	return append(keys, controllerruntime.SelectingKeys(p, c.sets.list(p.Namespace),
+		func(rs *appsv1.ReplicaSet) *metav1.LabelSelector { return rs.Spec.Selector })...)
 }
 
 func (c *controller) syncReplicaSet(ctx context.Context, key string) (time.Duration, error) {

@@ -83,9 +83,10 @@ func TestGeneratedClaimIsFoundAgain(t *testing.T) {
 		t.Errorf("got %+v, want GenerateName p-gpu-, Labels[a] b, Annotations[c] d and metav1.IsControlledBy(c, p) "+
 			"true", c.ObjectMeta)
 	}
-	if FindClaim(p, "gpu", []*resourceapi.ResourceClaim{c}) != c ||
-		FindClaim(p, "other", []*resourceapi.ResourceClaim{c}) != nil {
-		t.Error("the claim is not found by its entry")
+	for entry, want := range map[string]*resourceapi.ResourceClaim{"gpu": c, "other": nil} {
+		if got := FindClaim(p, entry, []*resourceapi.ResourceClaim{c}); got != want {
+			t.Errorf("the claim is not found by its entry %s: got %v, want %v", entry, got, want)
+		}
 	}
 	p.UID = "another"
 	if FindClaim(p, "gpu", []*resourceapi.ResourceClaim{c}) != nil {

@@ -2,6 +2,7 @@ package resourcequota
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -94,8 +95,10 @@ func TestOnlyWhatUsesOtherAmountsCountsAnew(t *testing.T) {
 	if Changed(e, pod(corev1.PodPending, "1"), running) {
 		t.Error("a start changes the amounts")
 	}
-	if !Changed(e, running, pod(corev1.PodFailed, "1")) || !Changed(e, running, pod(corev1.PodRunning, "2")) {
-		t.Error("an end or a resize changes nothing")
+	if got, want := []bool{
+		Changed(e, running, pod(corev1.PodFailed, "1")), Changed(e, running, pod(corev1.PodRunning, "2")),
+	}, []bool{true, true}; !slices.Equal(got, want) {
+		t.Errorf("an end or a resize changes nothing: got %v, want %v", got, want)
 	}
 	late := pod(corev1.PodRunning, "1")
 	late.Spec.ActiveDeadlineSeconds = new(int64(5))
@@ -114,7 +117,7 @@ func TestUsageThatSank(t *testing.T) {
 		lower            bool
 	}{{"2", "1", true}, {"2", "2", false}, {"2", "3", false}} {
 		if got := IsLower(of(c.written), of(c.counted)); got != c.lower {
-			t.Errorf("%s written, %s counted: %v", c.written, c.counted, got)
+			t.Errorf("%s written, %s counted: %v, want %v", c.written, c.counted, got, c.lower)
 		}
 	}
 	if IsLower(corev1.ResourceQuotaStatus{}, of("1")) {

@@ -283,14 +283,10 @@ func healthy(p *corev1.Pod) bool { return isRunningAndReady(p) && p.DeletionTime
 
 func (in In) available(p *corev1.Pod) bool { return isRunningAndReady(p) && in.untilAvailable(p) <= 0 }
 
+// untilAvailable is the time until a ready Pod becomes available; at most 0 for any other.
 func (in In) untilAvailable(p *corev1.Pod) time.Duration {
 	if !podutil.IsReady(p) || in.Set.Spec.MinReadySeconds == 0 {
 		return 0
 	}
-	c := podutil.ReadyCondition(p)
-	wait := time.Duration(in.Set.Spec.MinReadySeconds) * time.Second
-	if c.LastTransitionTime.IsZero() {
-		return wait // as upstream: without transition time it is not available
-	}
-	return wait - in.Now.Sub(c.LastTransitionTime.Time)
+	return podutil.UntilAvailable(p, in.Set.Spec.MinReadySeconds, in.Now)
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -66,12 +67,9 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 		return keys
 	}
 	sets, _ := c.sets.StatefulSets(p.Namespace).List(labels.Everything())
-	for _, s := range sets {
-		if controllerruntime.Selects(s.Spec.Selector, p.Labels) && Ordinal(s, p) >= 0 {
-			keys = append(keys, s.Namespace+"/"+s.Name)
-		}
-	}
-	return keys
+	sets = slices.DeleteFunc(sets, func(s *appsv1.StatefulSet) bool { return Ordinal(s, p) < 0 })
+	return append(keys, controllerruntime.SelectingKeys(p, sets,
+		func(s *appsv1.StatefulSet) *metav1.LabelSelector { return s.Spec.Selector })...)
 }
 
 func (c *controller) syncStatefulSet(ctx context.Context, key string) (time.Duration, error) {

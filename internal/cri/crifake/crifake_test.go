@@ -161,24 +161,24 @@ func TestScriptsOfImagesAnnotationsAndCommands(t *testing.T) {
 			return n.status(id).ExitCode
 		}
 		if got := code("image", nil); got != 10 {
-			t.Errorf("the image's script: %d", got)
+			t.Errorf("the image's script: %d, want 10", got)
 		}
 		if got := code("command", command("sh", "-c", "exit 11")); got != 11 {
-			t.Errorf("the container's command: %d", got)
+			t.Errorf("the container's command: %d, want 11", got)
 		}
 		annotated := func(p *runtimeapi.PodSandboxConfig, c *runtimeapi.ContainerConfig) {
 			p.Annotations = map[string]string{crifake.AnnotationPrefix + "app": "exit 12"}
 			c.Command = []string{"sleep", "1"}
 		}
 		if got := code("annotated", annotated); got != 12 {
-			t.Errorf("the Pod's annotation: %d", got)
+			t.Errorf("the Pod's annotation: %d, want 12", got)
 		}
 		n.f.On(crifake.Match{PodPrefix: "rul"}, crifake.Script{Main: func(p *crifake.Process) int {
 			fmt.Fprintln(p.Stdout, p.Pod, p.Container)
 			return 13
 		}})
 		if got := code("ruled", annotated); got != 13 || n.logged("ruled") != "default/ruled app" {
-			t.Errorf("a rule: %d %q", got, n.logged("ruled"))
+			t.Errorf("a rule: %d %q, want 13, \"default/ruled app\"", got, n.logged("ruled"))
 		}
 		n.f.On(crifake.Match{Image: "img"}, crifake.Script{StartError: `exec: "x": executable file not found in $PATH`})
 		id, err := n.run("unstartable", nil)
@@ -337,7 +337,7 @@ func TestFaults(t *testing.T) {
 		began := time.Now()
 		n.status(id)
 		if took := time.Since(began); took != 2*time.Second {
-			t.Errorf("delay took %s", took)
+			t.Errorf("delay took %s, want %v", took, 2*time.Second)
 		}
 		_ = n.f.Fault("StopContainer", "1*drop")
 		if err := n.c.Runtime().StopContainer(n.Context(), id, 0); status.Code(err) != codes.Unavailable {
@@ -345,7 +345,8 @@ func TestFaults(t *testing.T) {
 		}
 		_ = n.f.Fault("ContainerStatus", "")
 		if st := n.status(id); st.State != runtimeapi.ContainerState_CONTAINER_EXITED {
-			t.Error("a dropped answer undid the call")
+			t.Errorf("a dropped answer undid the call: got %v, want %v",
+				st.State, runtimeapi.ContainerState_CONTAINER_EXITED)
 		}
 		for _, bad := range []string{"3", "0*ok", "explode", "error(x", "delay(soon)"} {
 			if err := n.f.Fault("X", bad); err == nil {

@@ -151,7 +151,7 @@ func TestUnsupportedRuntimeIsQueriedOnce(t *testing.T) {
 		}
 	}
 	if c.calls != 1 {
-		t.Errorf("asked %d times", c.calls)
+		t.Errorf("asked %d times, want 1", c.calls)
 	}
 	if err := s.Close(); err != nil {
 		t.Error(err)

@@ -56,7 +56,10 @@ func TestAClaimSaysOnceWhyItWaits(t *testing.T) {
 		}
 	}
 	w.forget("u")
-	if len(w.of) != 0 || !w.say("u", broken, at) {
+	if len(w.of) != 0 {
+		t.Errorf("a claim that is forgotten is still there: got %v, want none", w.of)
+	}
+	if !w.say("u", broken, at) {
 		t.Error("a claim that waits again says nothing")
 	}
 	for i := range 2 * mostWaits {

@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -55,13 +56,17 @@ func TestAnInfeasibleSizeIsLeftAlone(t *testing.T) {
 	if infeasible(c) || infeasible(doing) || !infeasible(is) {
 		t.Errorf("got %t, %t and %t, want only the last infeasible", infeasible(c), infeasible(doing), infeasible(is))
 	}
-	if worthLooking(c, doing) || worthLooking(doing, is) {
-		t.Error("what is written about a growth has the claim looked at again")
+	if got, want := []bool{
+		worthLooking(c, doing), worthLooking(doing, is),
+	}, []bool{false, false}; !slices.Equal(got, want) {
+		t.Errorf("what is written about a growth has the claim looked at again: got %v, want %v", got, want)
 	}
 	asked := is.DeepCopy()
 	asked.Spec.Resources.Requests[v1.ResourceStorage] = resource.MustParse("3Gi")
-	if infeasible(asked) || !worthLooking(is, asked) {
-		t.Error("another request is left alone")
+	if got, want := []bool{
+		infeasible(asked), worthLooking(is, asked),
+	}, []bool{false, true}; !slices.Equal(got, want) {
+		t.Errorf("another request is left alone: got %v, want %v", got, want)
 	}
 	for name, change := range map[string]func(*v1.PersistentVolumeClaim){
 		"phase": func(c *v1.PersistentVolumeClaim) { c.Status.Phase = v1.ClaimLost },

@@ -27,7 +27,8 @@ func TestMetricsAreFoundByTheService(t *testing.T) {
 		t.Errorf("completed %+v", done)
 	}
 	if len(old.Spec.Ports) != 2 || len(old.Annotations) != 1 {
-		t.Error("what was given is changed")
+		t.Errorf("what was given is changed: got %d ports and %d annotations, want 2 and 1", len(old.Spec.Ports),
+			len(old.Annotations))
 	}
 	at := netip.MustParseAddrPort("10.72.0.1:53")
 	if ports := Slice(Server{Node: "n1", At: at, Metrics: 40001}).Ports; len(ports) != 3 ||
@@ -35,6 +36,6 @@ func TestMetricsAreFoundByTheService(t *testing.T) {
 		t.Errorf("got %+v, want 3 in ports, Name metrics and Port 40001", ports)
 	}
 	if ports := Slice(Server{Node: "n1", At: at}).Ports; len(ports) != 2 {
-		t.Errorf("a server without metrics: %+v", ports)
+		t.Errorf("a server without metrics: %+v, want 2 of them", ports)
 	}
 }

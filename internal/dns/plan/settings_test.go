@@ -77,7 +77,7 @@ func TestServiceOfDNS(t *testing.T) {
 	at := netip.MustParseAddr("10.96.0.10")
 	s := Service(at)
 	if why := Conflict(s, at); why != "" {
-		t.Errorf("the own Service is taken for another's: %s", why)
+		t.Errorf("the own Service is taken for another's: %s, want none", why)
 	}
 	s.Spec.Selector = map[string]string{"k8s-app": "kube-dns"}
 	if Conflict(s, at) == "" {

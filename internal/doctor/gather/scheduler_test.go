@@ -37,7 +37,7 @@ func TestDoctorAsksTheSchedulerOfItsOwnInstance(t *testing.T) {
 	}
 	options.RecordPartAddress(dir, options.SchedulerPart, "")
 	if got := options.SchedulerAddress(dir, usual); got != "" {
-		t.Errorf("a scheduler without a port: asks %q", got)
+		t.Errorf("a scheduler without a port: asks %q, want none", got)
 	}
 	if (&Gatherer{Instance: &options.Instance{DataDir: dir}}).Scheduler(t.Context(), &rest.Config{}) != nil {
 		t.Error("a scheduler that serves nothing was found")
@@ -47,6 +47,6 @@ func TestDoctorAsksTheSchedulerOfItsOwnInstance(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := options.SchedulerAddress(server, usual); got != "" {
-		t.Errorf("an instance without scheduler: asks %q", got)
+		t.Errorf("an instance without scheduler: asks %q, want none", got)
 	}
 }

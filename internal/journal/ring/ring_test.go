@@ -71,7 +71,7 @@ func TestSurvivesRestartAndDamage(t *testing.T) {
 	}
 	third := open(t, Options{Dir: dir})
 	if n := len(third.Read(journal.Query{Name: "web"})); n != 2 {
-		t.Fatalf("entry after the damage lost: %d", n)
+		t.Fatalf("entry after the damage lost: %d, want 2", n)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestBoundHoldsInMemoryAndOnDisk(t *testing.T) {
 		t.Fatalf("bound broken: %+v", st)
 	}
 	if got := r.Read(journal.Query{Name: "4999"}); len(got) != 1 {
-		t.Fatal("newest entry forgotten")
+		t.Fatalf("newest entry forgotten: got %d, want 1", len(got))
 	}
 }
 

@@ -51,10 +51,10 @@ func TestDeclaredFeaturesOfAChange(t *testing.T) {
 		t.Errorf("a resize of the Pod: %+v", refusal)
 	}
 	if refusal := admit.CheckUpdate(sized("1"), sized("1"), []string{"ExtendWebSocketsToKubelet"}); refusal != nil {
-		t.Errorf("no change: %+v", refusal)
+		t.Errorf("no change: %+v, want nil", refusal)
 	}
 	if refusal := admit.CheckUpdate(sized("1"), sized("2"),
 		[]string{"InPlacePodLevelResourcesVerticalScaling"}); refusal != nil {
-		t.Errorf("a feature that is there: %+v", refusal)
+		t.Errorf("a feature that is there: %+v, want nil", refusal)
 	}
 }

@@ -105,15 +105,7 @@ func podRequest(p *v1.Pod, what v1.ResourceName) int64 {
 		return 1
 	}
 	v := fit.VectorOf(pod.Requests(p))
-	switch what {
-	case v1.ResourceCPU:
-		return v.MilliCPU
-	case v1.ResourceMemory:
-		return v.Memory
-	case v1.ResourceEphemeralStorage:
-		return v.EphemeralStorage
-	}
-	return v.Scalar[what]
+	return v.Get(what)
 }
 
 // selectVictims picks victims; what is left is missing even if all that may go went.

@@ -29,9 +29,9 @@ type Policies struct {
 
 const staticPolicy = "static"
 
-// CanResize checks a resize: nil lets it happen, a refusal of code Deferred may be lifted by
-// others' leaving, one of code Infeasible never here (KEP-1287). Others are all admitted Pods but
-// this one, with what they have been given.
+// CanResize checks an in-place resize (upstream: canResizePod): nil lets it happen, a refusal of
+// code Deferred may be lifted by others' leaving, one of code Infeasible never here (KEP-1287).
+// Others are all admitted Pods but this one, with what they have been given.
 func CanResize(r Resize, node *v1.Node, others []*v1.Pod, p Policies) *reason.Refusal {
 	refusal := infeasible(r, p)
 	if refusal == nil && node != nil {

@@ -101,7 +101,7 @@ func TestClientCAIsReadAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if pool, ok := a.Pool(); !ok || pool == nil {
-		t.Error("nobody is believed")
+		t.Errorf("got client authorities %v, %t, want some", pool != nil, ok)
 	}
 }
 
@@ -134,7 +134,8 @@ func TestServingIsRequested(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Certificate(nil); err == nil || r.HasCertificate() || !r.Expiry().IsZero() {
-		t.Error("served before it is signed")
+		t.Errorf("served before it is signed: got %v, certificate %t, expiry %v, want an error and neither", err,
+			r.HasCertificate(), r.Expiry())
 	}
 	r.Start()
 	defer r.Stop()

@@ -33,15 +33,6 @@ func (g Gates) On(name string) bool {
 // Default is what a gate is when nobody sets it.
 func (g Gates) Default(name string) bool { return g.known.GetAll()[featuregate.Feature(name)].Default }
 
-// All are the names of the gates and whether each is on.
-func (g Gates) All() map[string]bool {
-	out := map[string]bool{}
-	for name := range g.known.GetAll() {
-		out[string(name)] = g.known.Enabled(name)
-	}
-	return out
-}
-
 // ResolveGates sets gates over v1.37's defaults. An unknown gate, or a change of a locked one, is
 // an error with upstream's text.
 func ResolveGates(set map[string]bool) (Gates, error) {

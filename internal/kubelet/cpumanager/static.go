@@ -120,8 +120,9 @@ func (p *static) disjoint(s *state.State) error {
 // skips tells whether a Pod is left alone: it has pod-level resources, and nothing knows of those.
 func (p *static) skips(pd *v1.Pod) bool { return !p.podLevel && pod.HasPodLevelResources(pd) }
 
-// hints are the sets of NUMA nodes that n CPUs could come from, taken from available and reusable;
-// reusable ones are in each. Those that span as few nodes as n CPUs need are preferred.
+// hints are the sets of NUMA nodes that n CPUs could come from (upstream:
+// generateCPUTopologyHints), taken from available and reusable; reusable ones are in each. Those
+// that span as few nodes as n CPUs need are preferred.
 func (p *static) hints(available, reusable cpuset.CPUSet, n int) []topologymanager.Hint {
 	out := []topologymanager.Hint{}
 	total, free, reuse := p.byNode(p.t.All()), p.byNode(available), p.byNode(reusable)

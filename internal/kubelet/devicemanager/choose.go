@@ -84,7 +84,7 @@ func Choose(r Request) (Choice, error) {
 		return Choice{Ask: &Preference{Available: among.union(p.taken).sorted(), MustInclude: p.taken.sorted(),
 			Size: r.Required}}, nil
 	}
-	if p.take(r.Preferred.and(among)) || p.take(aligned) || p.take(unaligned) || p.take(indifferent) {
+	if p.take(r.Preferred.intersection(among)) || p.take(aligned) || p.take(unaligned) || p.take(indifferent) {
 		return p.choice(), nil
 	}
 	return Choice{}, fmt.Errorf("unexpectedly allocated less resources than required. Requested: %d, Got: %d",
@@ -111,8 +111,8 @@ func (p *picker) take(from Set) bool {
 
 func (p *picker) choice() Choice { return Choice{Devices: p.taken.sorted()} }
 
-// and is what both have.
-func (s Set) and(o Set) Set {
+// intersection is what both have.
+func (s Set) intersection(o Set) Set {
 	out := Set{}
 	for id := range s {
 		if o[id] {

@@ -39,8 +39,9 @@ type GCState struct {
 	InUse  func(id string) bool // tells whether a container uses the image
 }
 
-// PlanGC chooses images to remove: unused, not pinned, the least recently used first, then the
-// longest known.
+// PlanGC chooses images to remove (upstream: imageGCManager.GarbageCollect, from
+// HighThresholdPercent down to LowThresholdPercent): unused, not pinned, the least recently used
+// first, then the longest known.
 func PlanGC(now time.Time, store GCState, t GCPolicy) GCPlan {
 	var c GCPlan
 	if disk := store.Disk; disk.Capacity > 0 {

@@ -75,7 +75,7 @@ func TestReadOneStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out.String() != "two\n" {
-		t.Errorf("stderr alone is %q", out.String())
+		t.Errorf("stderr alone is %q, want \"two\\n\"", out.String())
 	}
 }
 
@@ -199,18 +199,18 @@ func TestTailAfterRotation(t *testing.T) {
 		return out.String()
 	}
 	if got := read(1); got != "last\n" {
-		t.Errorf("the last line is %q", got)
+		t.Errorf("the last line is %q, want \"last\\n\"", got)
 	}
 	if err := os.WriteFile(path, []byte(entry("new")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(-1); got != "new\n" {
-		t.Errorf("a log that has begun anew: %q", got)
+		t.Errorf("a log that has begun anew: %q, want \"new\\n\"", got)
 	}
 	if err := os.Remove(path); err != nil { // between renaming and the runtime's reopening
 		t.Fatal(err)
 	}
 	if got := read(-1); got != "one\nlast\n" {
-		t.Errorf("while there is no file: %q", got)
+		t.Errorf("while there is no file: %q, want \"one\\nlast\\n\"", got)
 	}
 }

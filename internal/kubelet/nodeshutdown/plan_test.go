@@ -88,7 +88,7 @@ func TestEveryRunningPodIsShutDownOnce(t *testing.T) {
 		last, highest := int32(-1000), int32(-1000)
 		for _, g := range Plan(Steps(c), pods) {
 			if g.Priority < last {
-				t.Fatal("groups out of order")
+				t.Fatalf("groups out of order: got %v, want at least %v", g.Priority, last)
 			}
 			last = g.Priority
 			low := int32(1000)
@@ -100,7 +100,7 @@ func TestEveryRunningPodIsShutDownOnce(t *testing.T) {
 				low = min(low, *turn.Pod.Spec.Priority)
 			}
 			if low < highest {
-				t.Fatal("a Pod ends after one of higher priority")
+				t.Fatalf("a Pod ends after one of higher priority: got %v, want at least %v", low, highest)
 			}
 			for _, turn := range g.Pods {
 				highest = max(highest, *turn.Pod.Spec.Priority)

@@ -41,8 +41,9 @@ func (r *Reporter) renewLeaseLoop(ctx context.Context) {
 	}
 }
 
-// renew writes the lease once. Without an earlier one it reads or makes it; nil without error means
-// that there is no Node to own it yet.
+// renew writes the Lease once (upstream: ensureLease and retryUpdateLease of the lease controller).
+// Without an earlier one it reads or makes it; nil without error means that there is no Node to own
+// it yet.
 func (r *Reporter) renew(ctx context.Context, last *coordination.Lease) (*coordination.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.opts.Timing.LeaseDuration/4)
 	defer cancel()

@@ -44,7 +44,7 @@ func TestCallLimiterPrefersContainers(t *testing.T) {
 			t.Errorf(`order = %q, want "s1 c1 c2 s2"`, got)
 		}
 		if g.free != 1 {
-			t.Errorf("%d places free", g.free)
+			t.Errorf("%d places free, want 1", g.free)
 		}
 	})
 }
@@ -63,7 +63,7 @@ func TestCallLimiterDoesNotWaitForHungCalls(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		if g.free != 1 {
-			t.Errorf("%d places free", g.free)
+			t.Errorf("%d places free, want 1", g.free)
 		}
 	})
 }
@@ -85,7 +85,7 @@ func TestCallLimiterDropsCancelledCalls(t *testing.T) {
 		close(hold)
 		synctest.Wait()
 		if g.free != 1 {
-			t.Errorf("%d places free", g.free)
+			t.Errorf("%d places free, want 1", g.free)
 		}
 	})
 }

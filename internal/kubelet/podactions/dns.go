@@ -26,8 +26,8 @@ const (
 	maxFQDN       = 64
 )
 
-// dns is the Pod's resolver configuration by its dnsPolicy and dnsConfig; what had to be left out
-// is told.
+// dns is the Pod's resolver configuration by its dnsPolicy and dnsConfig (upstream: the dns
+// Configurer's GetPodDNS); warn gets what had to be left out.
 func (c *operation) dns(warn func(reason, message string)) (*runtimeapi.DNSConfig, error) {
 	host, err := readResolvConf(c.executor.d.Node.ResolvConf)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 
 const hookUserAgent = "kube-lifecycle/1.37"
 
-// runHook runs a hook of a container and returns its failure in upstream's words.
+// runHook runs a lifecycle hook of a container (upstream: the lifecycle HandlerRunner) and returns
+// its failure in upstream's words.
 func (c *operation) runHook(ctx context.Context, m podplan.Member, id string, h *v1.LifecycleHandler) error {
 	subject := fmt.Sprintf("for Container %q in Pod %q failed", m.Name, podplan.FullName(c.pod))
 	switch {

@@ -75,7 +75,8 @@ func (c *operation) stopContainer(ctx context.Context, k podplan.Kill, seconds i
 	return c.executor.d.Runtime.StopContainer(ctx, k.ID, seconds)
 }
 
-// preStop runs the container's hook once, until the deadline at most.
+// preStop runs the container's hook once, until the deadline at most (upstream:
+// executePreStopHook).
 func (c *operation) preStop(ctx context.Context, k podplan.Kill, deadline time.Time) {
 	m, known := podplan.MemberOf(c.pod, k.Name)
 	if !k.RunPreStop || !known || m.Lifecycle == nil || m.Lifecycle.PreStop == nil || time.Until(deadline) <= 0 ||

@@ -57,7 +57,8 @@ func (l Limits) grow(d time.Duration) time.Duration {
 	return min(2*d, l.max())
 }
 
-// next returns when a container may follow c, and the wait that the follower carries.
+// next returns when a container may follow c (upstream: doBackOff), and the wait that the follower
+// carries.
 func (l Limits) next(c *Container) (at time.Time, carry time.Duration) {
 	d := l.delay(c)
 	startedAt := c.Started

@@ -209,9 +209,10 @@ func killReason(in In, m Member, c *Container) (text, cause string, grace time.D
 	return "", "", 0
 }
 
-// startContainers adds what is to be started in the newest sandbox, which is ready. Everything that
-// can be started is, in the order of the spec; a failed start makes the executor stop, and the next
-// plan goes on with the others.
+// startContainers adds what is to be started in the newest sandbox, which is ready (upstream:
+// InitContainersToStart, ContainersToStart, EphemeralContainersToStart). Everything that can be
+// started is, in the order of the spec; a failed start makes the executor stop, and the next plan
+// goes on with the others.
 func startContainers(in In, p *Plan) {
 	sandbox := in.Observed.Sandbox()
 	done := Initialized(in.Pod, in.Observed, sandbox.ID, in.Health)
@@ -298,7 +299,8 @@ func startContainer(in In, p *Plan, m Member) {
 // before it, for kubectl logs --previous.
 const deadContainersKept = 2
 
-// removeDeadContainers removes containers nobody will ask for, and dead sandboxes that hold none.
+// removeDeadContainers removes containers nobody will ask for, and dead sandboxes that hold none
+// (upstream: containerGC.evictContainers and evictSandboxes).
 func removeDeadContainers(in In, p *Plan) {
 	count, used := map[string]int{}, map[string]bool{}
 	for _, c := range in.Observed.Containers {

@@ -76,9 +76,10 @@ func TestHash(t *testing.T) {
 	if got := podplan.Hash(c); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if podplan.Hash(&v1.Container{Name: "d", Image: "nginx"}) == want ||
-		podplan.Hash(&v1.Container{Name: "c"}) == want {
-		t.Error("another name or image has the same hash")
+	for _, other := range []v1.Container{{Name: "d", Image: "nginx"}, {Name: "c"}} {
+		if podplan.Hash(&other) == want {
+			t.Errorf("name %q, image %q: got the same hash, want another", other.Name, other.Image)
+		}
 	}
 }
 
@@ -138,7 +139,8 @@ func TestAppliedSizes(t *testing.T) {
 	before := podplan.Applied{"a": sizes("1")}
 	after, was := before.With("a", sizes("2")), before["a"]
 	if was.Requests.Cpu().String() != "1" || len(after) != 1 {
-		t.Error("With changes its receiver")
+		t.Errorf("With changes its receiver: got %s of CPU and %d requests, want 1 and 1", was.Requests.Cpu(),
+			len(after))
 	}
 	p.Spec.Containers[1].Resources = sizes("5")
 	for name, want := range map[string]string{"b": "5", "none": "0", podplan.PodResources: "5"} {

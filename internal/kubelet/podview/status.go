@@ -81,6 +81,8 @@ func (v View) Overlay(p *v1.Pod) *v1.Pod {
 	return &out
 }
 
+// overlay is status s with what others write into it: foreign conditions, nominatedNodeName and
+// claim statuses of api. A terminal phase of api stays.
 func overlay(s, api v1.PodStatus) v1.PodStatus {
 	owned := map[v1.PodConditionType]bool{}
 	for _, c := range podstatus.OwnedConditions {

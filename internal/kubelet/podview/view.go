@@ -167,6 +167,7 @@ func (v View) show(l Look, before podplan.Facts) (View, []Fact) {
 	return v, facts
 }
 
+// anyAlive tells whether a container has not ended, or none was ever seen.
 func anyAlive(seen podplan.Observed) bool {
 	for _, c := range seen.Containers {
 		if c.State != podplan.Exited {

@@ -33,6 +33,8 @@ func (w *worker) syncProbes(in podplan.In) map[string]podplan.Health {
 	return out
 }
 
+// probeHealth sums up the probe results of a container (upstream: the results managers of the
+// prober, read in UpdatePodStatus): ready, started, and the probe that has failed.
 func (w *worker) probeHealth(m podplan.Member) podplan.Health {
 	healthOf := func(k probe.Kind, p *v1.Probe) probe.Health {
 		if p == nil {
@@ -57,6 +59,7 @@ func (w *worker) probeHealth(m podplan.Member) podplan.Health {
 	return h
 }
 
+// statusOf is the container's status in the API; nil if there is none.
 func statusOf(pod *v1.Pod, m podplan.Member) *v1.ContainerStatus {
 	list := pod.Status.ContainerStatuses
 	if m.Kind == podplan.Sidecar {

@@ -35,6 +35,7 @@ func (p *Pool) ReserveNameForUncertainSandbox(pod *v1.Pod) {
 	time.AfterFunc(podplan.UncertainFor, func() { p.releaseReservation(pod.UID) })
 }
 
+// reserveName holds the Pod's name, unless a worker has the Pod, or another Pod has the name.
 func (p *Pool) reserveName(l leftoverPod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

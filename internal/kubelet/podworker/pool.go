@@ -112,6 +112,7 @@ func (p *Pool) Wake(uid types.UID) bool { return p.wake(uid, wakeRuntime) }
 // ignores it while the very action is about to end.
 func (p *Pool) WakeForStart(uid types.UID) bool { return p.wake(uid, wakeStarted) }
 
+// wake has a Pod's worker look again for the reason; false: there is no such worker.
 func (p *Pool) wake(uid types.UID, why wakeReason) bool {
 	p.mu.Lock()
 	w := p.workers[uid]

@@ -33,6 +33,8 @@ func mergeUpdates(old, newer UpdatePodOptions) UpdatePodOptions {
 	return out
 }
 
+// earlierTermination is the request with the earlier deadline; the cause, and a reason if there was
+// one, stay those of the first request.
 func earlierTermination(old, newer *podplan.Termination) *podplan.Termination {
 	switch {
 	case old == nil:

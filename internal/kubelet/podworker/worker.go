@@ -93,6 +93,7 @@ const (
 	wakeStarted                        // the runtime has made or started something, which only the worker does
 )
 
+// newWorker makes a worker that does not run yet; n is its first update.
 func newWorker(p *Pool, n UpdatePodOptions) *worker {
 	w := &worker{
 		pool: p, uid: n.Pod.UID,

@@ -321,7 +321,7 @@ func TestMergeUpdates(t *testing.T) {
 			}
 		}
 		if a != nil && merged.Termination.Cause != a.Cause {
-			t.Fatal("the first cause is not kept")
+			t.Fatalf("the first cause is not kept: got %v, want %v", merged.Termination.Cause, a.Cause)
 		}
 	})
 }

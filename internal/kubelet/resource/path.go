@@ -14,10 +14,6 @@ const (
 	besteffort = "besteffort"
 )
 
-// CgroupParent is the Pod's cgroup with the cgroupfs driver and no root:
-// /kubepods/burstable/pod<uid>, Guaranteed Pods directly under /kubepods.
-func CgroupParent(pod *v1.Pod) string { return Options{}.CgroupParent(pod) }
-
 // CgroupParent is the Pod's cgroup in the form CRI's cgroup_parent takes: a path with the cgroupfs
 // driver, the name of the slice with systemd.
 func (o Options) CgroupParent(pod *v1.Pod) string {

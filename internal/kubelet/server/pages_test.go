@@ -37,7 +37,7 @@ func TestMetricPages(t *testing.T) {
 	token := rest.AnonymousClientConfig(w.config)
 	token.BearerToken = "logs-only" // has nodes/metrics
 	if code, _ := w.request(token, http.MethodGet, "/metrics/resource"); code != 200 {
-		t.Errorf("nodes/metrics does not open /metrics/resource: %d", code)
+		t.Errorf("nodes/metrics does not open /metrics/resource: %d, want 200", code)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestSwitchedOff(t *testing.T) {
 			}
 		}
 		if code, _ := w.get("/pods"); code != 200 {
-			t.Errorf("%s takes /pods away: %d", c.name, code)
+			t.Errorf("%s takes /pods away: %d, want 200", c.name, code)
 		}
 	}
 }
@@ -102,10 +102,10 @@ func TestDebugPages(t *testing.T) {
 		t.Errorf("index: %d", code)
 	}
 	if code, body := w.request(w.config, http.MethodPut, "/debug/flags/v"); code != 400 {
-		t.Errorf("an empty verbosity: %d %s", code, body)
+		t.Errorf("an empty verbosity: %d %s, want 400", code, body)
 	}
 	if code, body := w.request(w.config, http.MethodPost, "/pods"); code != 405 || body != "Method Not Allowed" {
-		t.Errorf("POST /pods: %d %s", code, body)
+		t.Errorf("POST /pods: %d %s, want 405, \"Method Not Allowed\"", code, body)
 	}
 }
 

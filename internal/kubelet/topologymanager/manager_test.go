@@ -31,9 +31,10 @@ func TestMask(t *testing.T) {
 	if want := "0 1 3 0,1 0,3 1,3 0,1,3"; strings.Join(got, " ") != want {
 		t.Errorf("sets of 0, 1 and 3: got %v, want %s", got, want)
 	}
-	if !mask(0, 1).IsNarrowerThan(mask(0, 2)) || !mask(3).IsNarrowerThan(mask(0, 1)) || mask(1).IsNarrowerThan(
-		mask(1)) {
-		t.Error("IsNarrowerThan: got another order than by size and then by number")
+	if got, want := []bool{
+		mask(0, 1).IsNarrowerThan(mask(0, 2)), mask(3).IsNarrowerThan(mask(0, 1)), mask(1).IsNarrowerThan(mask(1)),
+	}, []bool{true, true, false}; !slices.Equal(got, want) {
+		t.Errorf("IsNarrowerThan: got another order than by size and then by number: got %v, want %v", got, want)
 	}
 }
 

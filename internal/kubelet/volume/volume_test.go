@@ -135,7 +135,7 @@ func TestTokenOwner(t *testing.T) {
 	}
 	p.Spec.SecurityContext = &v1.PodSecurityContext{RunAsUser: &one}
 	if u := volume.TokenOwner(p); u == nil || *u != 1 {
-		t.Error("the Pod's user owns the token")
+		t.Errorf("the Pod's user owns the token: got %+v, want 1", u)
 	}
 	p.Spec.InitContainers = []v1.Container{user(&two)}
 	if volume.TokenOwner(p) != nil {
@@ -191,6 +191,6 @@ func TestRequiredObjects(t *testing.T) {
 		t.Errorf("the two differ (-want +got):\n%s", d)
 	}
 	if len(volume.Refs(p)) != 9 {
-		t.Errorf("asking what is needed changed the Pod: %v", volume.Refs(p))
+		t.Errorf("asking what is needed changed the Pod: %v, want 9 of them", volume.Refs(p))
 	}
 }

@@ -82,7 +82,7 @@ func TestHangIsReportedAndIsolated(t *testing.T) {
 		n.expect(t, "fact "+
 			(journal.Waiting{For: "the kernel: set-up of volume far at " + dir + " takes longer than 10s"}).Line())
 		if _, err := n.MountVolumes(t.Context(), other); err != nil {
-			t.Errorf("a neighbour: %v", err)
+			t.Errorf("a neighbour: %v, want no error", err)
 		}
 		n.expect(t, "fact ready e")
 		close(d.mounts)
@@ -101,7 +101,7 @@ func TestHangIsReportedAndIsolated(t *testing.T) {
 		synctest.Wait()
 		if released, err := n.CleanupOrphans(t.Context(), func(types.UID) bool { return false }); err != nil ||
 			len(released) != 0 {
-			t.Errorf("what hung was not finished by itself: %v %v", released, err)
+			t.Errorf("what hung was not finished by itself: %v %v, want no error, none", released, err)
 		}
 	})
 }

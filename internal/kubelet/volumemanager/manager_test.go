@@ -193,7 +193,7 @@ func TestVolumeIsMountedUpdatedAndUnmounted(t *testing.T) {
 		t.Errorf("the Pod's directory is left: %v", err)
 	}
 	if len(o.Registered) != 0 {
-		t.Error("objects are held for a Pod that is gone")
+		t.Errorf("objects are held for a Pod that is gone: got %d, want 0", len(o.Registered))
 	}
 }
 
@@ -296,7 +296,7 @@ func TestReleaseKeepsMountedVolumes(t *testing.T) {
 		t.Fatalf("the host's file: %q %v", b, err)
 	}
 	if points, _ := mounts().MountPoints(root); len(points) != 0 {
-		t.Errorf("still mounted: %v", points)
+		t.Errorf("still mounted: %v, want none", points)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestSubPath(t *testing.T) {
 		case tc.ok:
 			expect.NoError(t, os.WriteFile(filepath.Join(at, "f"), nil, 0o600))
 			if _, err := os.Stat(filepath.Join(vol, tc.path, "f")); err != nil {
-				t.Errorf("%s is not what is at %s: %v", tc.path, at, err)
+				t.Errorf("%s is not what is at %s: %v, want no error", tc.path, at, err)
 			}
 		case !errors.As(err, &r) || r.Code != reason.CreateContainerConfigError ||
 			r.Detail != `failed to prepare subPath for volumeMount "v" of container "c"`:
@@ -337,7 +337,7 @@ func TestSubPath(t *testing.T) {
 		}
 	}
 	if e, _ := os.ReadDir(outside); len(e) != 0 {
-		t.Errorf("made outside the volume: %v", e)
+		t.Errorf("made outside the volume: %v, want none", e)
 	}
 	if st, err := os.Stat(filepath.Join(vol, "new/deep")); err != nil || st.Mode().Perm() != 0o777 {
 		t.Errorf("%v %v, want the volume's mode 0777", st.Mode(), err)
@@ -374,7 +374,7 @@ func TestFailedRefreshIsRetriedWithBackOff(t *testing.T) {
 			time.Sleep(29 * time.Second)
 			synctest.Wait()
 			if more := len(n.refreshes()) - before; more != 0 {
-				t.Errorf("asked %d times at once", more)
+				t.Errorf("asked %d times at once, want 0", more)
 			}
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
@@ -448,7 +448,7 @@ func TestTokenRefresh(t *testing.T) {
 		}
 		time.Sleep(24 * time.Hour)
 		if got := n.refreshes(); len(got) != 1 {
-			t.Errorf("a released Pod is asked to renew its token: %v", got)
+			t.Errorf("a released Pod is asked to renew its token: %v, want 1 of them", got)
 		}
 	})
 }

@@ -91,9 +91,10 @@ func (f *Manager) release(ctx context.Context, ref journal.Ref, uid types.UID) e
 	return nil
 }
 
-// CleanupOrphans releases the directories of Pods that known does not have, and returns the uids of
-// those released; then it unstages the volumes that no Pod uses. They are released side by side:
-// one that hangs is in the error, goes on by itself, and keeps no other.
+// CleanupOrphans releases the directories and volumes of Pods that known does not have (upstream:
+// cleanupOrphanedPodDirs), and returns the uids of those released; then it unstages the volumes
+// that no Pod uses. They are released side by side: one that hangs is in the error, goes on by
+// itself, and keeps no other.
 func (f *Manager) CleanupOrphans(ctx context.Context, known func(types.UID) bool) ([]types.UID, error) {
 	entries, err := os.ReadDir(filepath.Join(f.d.Root, podsDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

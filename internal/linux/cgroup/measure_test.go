@@ -1,6 +1,7 @@
 package cgroup_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -27,8 +28,8 @@ func measured(t *testing.T, files map[string]string, path string) usage.Cgroup {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.At.IsZero() || got.Created.IsZero() {
-		t.Error("not dated")
+	if got, want := []bool{got.At.IsZero(), got.Created.IsZero()}, []bool{false, false}; !slices.Equal(got, want) {
+		t.Errorf("not dated: got %v, want %v", got, want)
 	}
 	got.At, got.Created = time.Time{}, time.Time{}
 	for i := range got.Devices {

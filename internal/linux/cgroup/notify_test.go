@@ -27,7 +27,7 @@ func openTree(t *testing.T) *cgroup.Tree {
 	}
 	t.Cleanup(func() {
 		if err := tree.Remove(root); err != nil {
-			t.Errorf("remove %s: %v", root, err)
+			t.Errorf("remove %s: %v, want no error", root, err)
 		}
 	})
 	return tree

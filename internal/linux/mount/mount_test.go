@@ -38,7 +38,7 @@ func TestTmpfs(t *testing.T) {
 		t.Errorf("type %x, size %d", st.Type, st.Blocks*uint64(st.Bsize))
 	}
 	if st, _ := os.Stat(dir); st.Mode() != os.ModeDir|os.ModeSticky|0o777 {
-		t.Errorf("mode %v", st.Mode())
+		t.Errorf("mode %v, want %v", st.Mode(), os.ModeDir|os.ModeSticky|0o777)
 	}
 	if err := os.WriteFile(dir+"/f", make([]byte, 2<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("2 MiB fit into 1 MiB: %v", err)
@@ -142,7 +142,7 @@ func TestOpenBeneath(t *testing.T) {
 			expect.NoError(t, unix.Close(fd))
 		}
 		if e, _ := os.ReadDir(outside); len(e) != 0 {
-			t.Errorf("%s: made outside: %v", name, e)
+			t.Errorf("%s: made outside: %v, want none", name, e)
 		}
 	}
 }

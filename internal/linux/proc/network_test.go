@@ -41,7 +41,7 @@ func TestNetworkDevices(t *testing.T) {
 		"Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n"+
 			"ens3\t00000000\t0101A8C0\t0003\t0\t0\t0\t00000000\n")
 	if got := proc.DefaultInterface(root); got != "ens3" {
-		t.Errorf("default card %q", got)
+		t.Errorf("default card %q, want ens3", got)
 	}
 }
 
@@ -59,6 +59,6 @@ func TestSpaceCountsHardLinksOnce(t *testing.T) {
 		t.Errorf("nothing: %+v, %v", s, err)
 	}
 	if n, err := proc.BlockSize(filepath.Join(dir, "two")); err != nil || n != 10000 {
-		t.Errorf("what is opened as a device holds %d bytes, %v", n, err)
+		t.Errorf("what is opened as a device holds %d bytes, %v, want no error, 10000", n, err)
 	}
 }

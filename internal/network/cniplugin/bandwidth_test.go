@@ -19,7 +19,7 @@ func TestBandwidth(t *testing.T) {
 	shown := func(n interface{ Path() string }) (out string) {
 		raw, err := exec.Command("nsenter", "--net="+n.Path(), "tc", "qdisc", "show").CombinedOutput()
 		if err != nil {
-			t.Fatalf("tc: %v %s", err, raw)
+			t.Fatalf("tc: %v %s, want no error", err, raw)
 		}
 		return string(raw)
 	}

@@ -48,7 +48,7 @@ func TestManyPodsComeAndGoAndNothingIsLeft(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d added, %d killed on the way, %d left without DEL", c.added, c.killed, c.leftover)
 	if c.killed == 0 || c.leftover == 0 {
-		t.Error("nothing was killed, or nothing left behind: the test shows nothing")
+		t.Errorf("the test shows nothing: got %d killed and %d left behind, want some of both", c.killed, c.leftover)
 	}
 	live := map[string]bool{}
 	for _, id := range c.held {
@@ -97,7 +97,7 @@ func (c *churnTest) addAndDelete(p *pod, rng *rand.Rand) {
 	c.mu.Unlock()
 	del := func() {
 		if _, err := p.cni("DEL", nil); err != nil {
-			c.w.t.Errorf("DEL of %s: %v", p.id, err)
+			c.w.t.Errorf("DEL of %s: %v, want no error", p.id, err)
 		}
 	}
 	del() // of the round before
@@ -118,7 +118,7 @@ func (c *churnTest) addAndDelete(p *pod, rng *rand.Rand) {
 		del()
 	}
 	if err := p.add(); err != nil {
-		c.w.t.Errorf("ADD of %s: %v", p.id, err)
+		c.w.t.Errorf("ADD of %s: %v, want no error", p.id, err)
 		return
 	}
 	c.mu.Lock()

@@ -105,7 +105,7 @@ func (l *testLAN) reach(from, to string) {
 		return c.Close()
 	})
 	if err != nil {
-		l.t.Errorf("from %s to %s: %v", from, to, err)
+		l.t.Errorf("from %s to %s: %v, want no error", from, to, err)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestLinkDownAndUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	if left := l.sh("a", "ip route show proto 0x47"); left != "" {
-		t.Fatalf("the kernel kept %s", left)
+		t.Fatalf("the kernel kept %s, want none", left)
 	}
 	l.sh("a", "ip link set up-a up; ip route replace default via 10.171.1.254")
 	l.apply("a", Auto, l.all[:2]...)

@@ -35,7 +35,7 @@ func TestPoliciesByPodMatchTheRules(t *testing.T) {
 			r := over[PodID{p.Namespace, p.Name, p.UID}]
 			for m, names := range map[string][]string{Ingress4: r.Ingress, Egress4: r.Egress} {
 				if _, has := state.Pods[m][p.IPs[0].String()]; has != (len(names) > 0) {
-					t.Fatalf("%s %s: rules %v, got %v", p.Name, m, has, names)
+					t.Fatalf("%s %s: rules %v, got %v, want %v", p.Name, m, has, names, (len(names) > 0))
 				}
 			}
 			for _, policy := range in.Policies {
@@ -45,7 +45,7 @@ func TestPoliciesByPodMatchTheRules(t *testing.T) {
 				}
 				if want := p.Local && policy.Namespace == p.Namespace &&
 					policy.Spec.PodSelector.MatchLabels["app"] == p.Labels["app"]; listed != want {
-					t.Fatalf("%s is listed as selected by %s: %v", p.Name, policy.Name, listed)
+					t.Fatalf("%s is listed as selected by %s: %v, want %v", p.Name, policy.Name, listed, want)
 				}
 			}
 		}

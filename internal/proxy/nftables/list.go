@@ -37,6 +37,8 @@ func (t *Table) List(ctx context.Context, want rules.State) (rules.State, error)
 	return out, nil
 }
 
+// listNft reads with the program nft what the table holds for Services: names of chains and sets,
+// and all elements of the frame's sets and maps.
 func (t *Table) listNft(ctx context.Context) (rules.State, error) {
 	out := rules.NewState()
 	names, err := t.nft.List(ctx, "chain")

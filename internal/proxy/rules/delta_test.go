@@ -111,7 +111,7 @@ func TestOperationsAreInTheKernelsOrder(t *testing.T) {
 		for _, unit := range rules.Delta(have, want) {
 			for i, op := range unit {
 				if err := k.apply(op); err != nil {
-					t.Fatalf("%v (%d of its unit): %v", op, i, err)
+					t.Fatalf("%v (%d of its unit): %v, want no error", op, i, err)
 				}
 			}
 		}
@@ -170,12 +170,15 @@ func TestFlowsToAllAddresses(t *testing.T) {
 			t.Errorf("%s without endpoints: the flow stays, want it stale", asked)
 		}
 	}
-	if f.Stale(at("192.0.2.1:0"), at("10.1.0.1:53")) || f.Stale(at("192.0.2.1:1"), at("10.1.0.1:53")) {
-		t.Error("no node port, and a flow is stale for one")
+	if got, want := []bool{
+		f.Stale(at("192.0.2.1:0"), at("10.1.0.1:53")), f.Stale(at("192.0.2.1:1"), at("10.1.0.1:53")),
+	}, []bool{false, false}; !slices.Equal(got, want) {
+		t.Errorf("no node port, and a flow is stale for one: got %v, want %v", got, want)
 	}
 	p.NodePort = 30053
-	if p.Protocol = "tcp"; !rules.NewUDPFlows([]rules.ServicePort{p}).Empty() || f.Empty() {
-		t.Error("got flows of TCP, or none of UDP")
+	p.Protocol = "tcp"
+	if tcp := rules.NewUDPFlows([]rules.ServicePort{p}); !tcp.Empty() || f.Empty() {
+		t.Errorf("got no flows of TCP: %t, of UDP: %t, want true, false", tcp.Empty(), f.Empty())
 	}
 }
 

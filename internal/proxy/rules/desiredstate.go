@@ -161,9 +161,6 @@ func (b *DesiredState) All() State {
 	return out
 }
 
-// Owners returns the names of all owners, sorted.
-func (b *DesiredState) Owners() []string { return sorted(b.byOwner) }
-
 // Change is the former and the new state of what changed.
 type Change struct{ Was, Now State }
 

@@ -134,6 +134,7 @@ func nodePorts(s Settings, in string) []string {
 	return []string{"fib daddr type local " + only + "meta l4proto . th dport vmap @" + in}
 }
 
+// confineRules let only the named interfaces use cluster IPs; none without interfaces.
 func confineRules(s Settings) []string {
 	if len(s.ConfineInterfaces) == 0 {
 		return nil

@@ -57,6 +57,8 @@ func (p ServicePort) sourceDenied(from netip.Addr) bool {
 		func(r netip.Prefix) bool { return r.Contains(from) })
 }
 
+// lookupResult is what the rules do with a packet, over all endpoints or the node's own (local):
+// forward it, drop it if only other nodes have endpoints, reject it if nobody has.
 func (p ServicePort) lookupResult(local bool) LookupResult {
 	f := LookupResult{Action: Forward, Endpoints: p.ClusterEndpoints, LocalOnly: local}
 	if local {

@@ -16,6 +16,7 @@ const (
 	chainTag, setTag, elementTag = "c", "s", "e"
 )
 
+// packState packs the rules of one Service into a string; unpack is its reverse.
 func packState(s State) packedState {
 	var b strings.Builder
 	line := func(parts ...string) {

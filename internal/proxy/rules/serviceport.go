@@ -108,6 +108,7 @@ func ServicePorts(in Input, family Family) []ServicePort {
 
 func portNumber(n int32) (uint16, bool) { return uint16(n), n > 0 && n < 65536 }
 
+// affinity is how long a client keeps its endpoint, in seconds; 0: no session affinity.
 func affinity(s *v1.Service) int32 {
 	if s.Spec.SessionAffinity != v1.ServiceAffinityClientIP {
 		return 0
@@ -119,6 +120,7 @@ func affinity(s *v1.Service) int32 {
 	return v1.DefaultClientIPServiceAffinitySeconds
 }
 
+// addresses are the Service's addresses of one family, and the sources its load balancers let in.
 func addresses(s *v1.Service, family Family) Addresses {
 	var a Addresses
 	for _, text := range append([]string{s.Spec.ClusterIP}, s.Spec.ClusterIPs...) {

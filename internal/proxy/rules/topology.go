@@ -111,6 +111,7 @@ func candidateRank(c candidate) int {
 	return 2
 }
 
+// slicePort is the number that the slice gives the ServicePort; false if it has no such port.
 func slicePort(slice *discoveryv1.EndpointSlice, p *ServicePort) (uint16, bool) {
 	for _, sp := range slice.Ports {
 		name, protocol := "", "TCP"
@@ -131,6 +132,8 @@ func slicePort(slice *discoveryv1.EndpointSlice, p *ServicePort) (uint16, bool) 
 var protocolNames = map[string]string{"tcp": string(v1.ProtocolTCP), "udp": string(v1.ProtocolUDP),
 	"sctp": string(v1.ProtocolSCTP)}
 
+// parseEndpoint reads an endpoint of the family; false if it has no such address. Conditions that
+// are absent count as ready and serving.
 func parseEndpoint(e *discoveryv1.Endpoint, node Node, family Family) (candidate, bool) {
 	if len(e.Addresses) == 0 {
 		return candidate{}, false

@@ -126,7 +126,7 @@ func TestAllBytesAreReadInOrder(t *testing.T) {
 	g := conn.(*batchedConn)
 	for n := 0; !g.wakesLate; n++ { // much comes
 		if n > 100 {
-			t.Fatal("SO_RCVLOWAT is not raised, however much comes")
+			t.Fatalf("SO_RCVLOWAT is not raised, however much comes: got %v, want at most 100", n)
 		}
 		send(busyBytes)
 		expect(busyBytes)

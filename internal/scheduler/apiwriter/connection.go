@@ -108,6 +108,8 @@ type peerSettings struct {
 	pinged       bool
 }
 
+// newConnection starts HTTP/2 on conn and its goroutines, which end with closeWith. from tells
+// whether conn holds input that was not read yet.
 func newConnection(conn net.Conn, from unreadInput, same commonHeaders) (*connection, error) {
 	l := &connection{conn: conn, unread: from, headersOfAll: same, wake: make(chan struct{}, 1),
 		closed:    make(chan struct{}),

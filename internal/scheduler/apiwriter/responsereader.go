@@ -32,6 +32,8 @@ type endedCall struct {
 	err error
 }
 
+// readLoop reads frames until the connection fails, and calls back the callers on its goroutine. It
+// is the only reader.
 func (l *connection) readLoop() {
 	r := &responseReader{conn: l}
 	r.decoder = hpack.NewDecoder(4096, r.readHeader)
@@ -86,6 +88,7 @@ func (r *responseReader) handleFrame(f http2.Frame) error {
 	return err
 }
 
+// handleControlFrame takes in one frame; calls that it ends go to r.ended. mu is held.
 func (r *responseReader) handleControlFrame(f http2.Frame) error {
 	switch f := f.(type) {
 	case *http2.HeadersFrame:
@@ -119,6 +122,8 @@ func (r *responseReader) handleControlFrame(f http2.Frame) error {
 	return nil
 }
 
+// readHeaders decodes a part of a header block; complete ends the block, and the call if the frame
+// ended its stream.
 func (r *responseReader) readHeaders(id uint32, part []byte, complete bool) error {
 	if _, err := r.decoder.Write(part); err != nil {
 		return err
@@ -132,6 +137,7 @@ func (r *responseReader) readHeaders(id uint32, part []byte, complete bool) erro
 	return r.decoder.Close()
 }
 
+// readHeader takes the status and Retry-After of the current call; the decoder calls it per field.
 func (r *responseReader) readHeader(f hpack.HeaderField) {
 	if r.current == nil {
 		return
@@ -144,6 +150,7 @@ func (r *responseReader) readHeader(f hpack.HeaderField) {
 	}
 }
 
+// readData appends to the response body, and grants the API server as many bytes again.
 func (r *responseReader) readData(f *http2.DataFrame) error {
 	if c := r.conn.active[f.StreamID]; c != nil {
 		c.response.Body = append(c.response.Body, f.Data()...)
@@ -191,6 +198,8 @@ func (r *responseReader) handleGoAway(f *http2.GoAwayFrame) {
 	r.conn.waiting = [2][]*call{}
 }
 
+// handleSettings takes over the API server's limits, acknowledges them, and starts calls that they
+// now allow.
 func (r *responseReader) handleSettings(f *http2.SettingsFrame) error {
 	if f.IsAck() {
 		return nil

@@ -151,6 +151,8 @@ func (p *Writer) openConnection() *connection {
 	return p.conn
 }
 
+// send puts a call on the connection, which it opens if need be. Without a connection or a token
+// the call ends with ErrNotSent at once.
 func (p *Writer) send(ctx context.Context, c *call) {
 	l, err := p.connection(ctx)
 	if err == nil && p.token != nil {
@@ -196,6 +198,8 @@ func (p *Writer) connection(ctx context.Context) (*connection, error) {
 	return l, nil
 }
 
+// connect dials the API server with TLS and HTTP/2, within dialTimeout. Certificates are read anew:
+// files may have been renewed.
 func (p *Writer) connect(ctx context.Context) (*connection, error) {
 	config, err := rest.TLSConfigFor(p.cfg) // files may have been renewed
 	if err != nil {

@@ -167,7 +167,7 @@ func TestABrokenConnectionLosesWhatIsUnderWayAndIsMadeAnew(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := p.Create(t.Context(), "/", []byte("x")); err != nil {
-		t.Errorf("after that: %v", err)
+		t.Errorf("after that: %v, want no error", err)
 	}
 }
 

@@ -127,6 +127,8 @@ func (p *defaultPreemption) recordEviction(ctx context.Context, eviction pending
 	}
 }
 
+// patchDisruptionTarget sets the victim's condition DisruptionTarget. A victim that is gone is no
+// error.
 func (p *defaultPreemption) patchDisruptionTarget(ctx context.Context, victim *v1.Pod) error {
 	patch, err := patchOf(victim, StatusUpdate{Condition: v1.PodCondition{
 		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, ObservedGeneration: victim.Generation,

@@ -28,6 +28,8 @@ type evictionProgress struct {
 	lastVictimGone bool      // it was seen leaving before the answer came
 }
 
+// begin starts the preemption of a Pod, before its first victim is evicted. Preemptions whose last
+// victim has not been seen leaving for maxForgotten are given up.
 func (u *pendingEvictions) begin(preemptor types.UID, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -83,6 +83,8 @@ func (k *PodGroupController) Run(ctx context.Context) {
 	}
 }
 
+// sync writes the status of one PodGroup of the coscheduling API if its members give it another. A
+// group that is gone is no error; any error has the key tried again.
 func (k *PodGroupController) sync(ctx context.Context, key string) error {
 	obj, exists, err := k.groups.GetByKey(key)
 	u, ok := obj.(*unstructured.Unstructured)

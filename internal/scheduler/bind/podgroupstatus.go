@@ -29,6 +29,7 @@ type PodGroupStatusWriter struct {
 	wake      chan struct{}
 }
 
+// podGroupStatusUpdate is a condition to be written; a group of another uid is left alone.
 type podGroupStatusUpdate struct {
 	namespace, name string
 	uid             types.UID
@@ -100,6 +101,7 @@ func (s *PodGroupStatusWriter) writeNow(ctx context.Context, w podGroupStatusUpd
 	}
 }
 
+// next takes the condition that has waited longest; false: none waits.
 func (s *PodGroupStatusWriter) next() (podGroupStatusUpdate, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,6 +114,8 @@ func (s *PodGroupStatusWriter) next() (podGroupStatusUpdate, bool) {
 	return w, true
 }
 
+// write patches a group's condition. It writes nothing if the group is another or gone from the
+// cache, has the condition already, or has it as True, which is final.
 func (s *PodGroupStatusWriter) write(ctx context.Context, w podGroupStatusUpdate) error {
 	g, err := s.groups.PodGroups(w.namespace).Get(w.name)
 	if err != nil || g.UID != w.uid {

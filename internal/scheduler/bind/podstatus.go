@@ -148,6 +148,8 @@ func (s *PodStatusWriter) writeNow(ctx context.Context, w StatusUpdate) {
 	}
 }
 
+// next takes the update that has waited longest and marks its Pod as being written; false: none
+// waits.
 func (s *PodStatusWriter) next() (StatusUpdate, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,6 +172,8 @@ func (s *PodStatusWriter) signalWritten() {
 	close(s.written)
 }
 
+// write patches the status of the Pod as the cache has it. Nothing is written of a Pod that is
+// gone, is another one, or has a node. A Pod that the API server no longer has is no error.
 func (s *PodStatusWriter) write(ctx context.Context, w StatusUpdate) error {
 	now := s.LatestPod(w.Pod)
 	if now == nil || now.UID != w.Pod.UID || now.Spec.NodeName != "" {

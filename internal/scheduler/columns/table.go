@@ -98,6 +98,7 @@ func (t *Table) Sync(s *snapshot.Snapshot) {
 	}
 }
 
+// reset makes the table empty columns of n rows.
 func (t *Table) reset(n int) {
 	ints := func() []int64 { return make([]int64, n) }
 	*t = Table{
@@ -110,6 +111,8 @@ func (t *Table) reset(n int) {
 	}
 }
 
+// readRow reads a node into its row. An unchanged NodeInfo costs nothing; labels and taints are
+// read again only if the Node object changed.
 func (t *Table) readRow(row int32, n framework.NodeInfo) {
 	if t.Nodes[row] == n {
 		return

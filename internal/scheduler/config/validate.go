@@ -9,11 +9,6 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 )
 
-// Validate checks a completed configuration; the error names every bad field.
-func Validate(cfg *config.KubeSchedulerConfiguration, known ...string) error {
-	return append(checkSets(cfg, known), checkReferences(cfg, known)...).ToAggregate()
-}
-
 // knownNames tells which plugins there are.
 func knownNames(known []string) map[string]bool {
 	out := map[string]bool{}

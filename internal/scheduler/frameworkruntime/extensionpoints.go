@@ -171,6 +171,8 @@ func (p *Profile) RunPermitPlugins(ctx context.Context, c PodCycle) *framework.S
 	return p.observePoint("Permit", func() *framework.Status { return p.runPermitPlugins(ctx, c) })
 }
 
+// runPermitPlugins asks all plugins, unless one refuses. Where some want to wait, the Pod becomes a
+// waiting Pod with each one's timeout, at most maxPermitWait.
 func (p *Profile) runPermitPlugins(ctx context.Context, c PodCycle) *framework.Status {
 	waits, why := map[string]time.Duration{}, map[string]string{}
 	s := runPlugins(p.pluginTimer("Permit", c.State), p.permit, func(pl framework.PermitPlugin) *framework.Status {
@@ -219,6 +221,8 @@ func (p *Profile) RunPreBindPlugins(ctx context.Context, c PodCycle) *framework.
 	return p.observePoint("PreBind", func() *framework.Status { return p.runPreBindPlugins(ctx, c) })
 }
 
+// runPreBindPlugins runs the plugins in order, neighbours that allow it side by side; the first
+// failure ends it.
 func (p *Profile) runPreBindPlugins(ctx context.Context, c PodCycle) *framework.Status {
 	if s := p.runPreBindPreFlights(ctx, c); !s.IsSuccess() {
 		return s
@@ -238,6 +242,8 @@ func (p *Profile) runPreBindPlugins(ctx context.Context, c PodCycle) *framework.
 	return nil
 }
 
+// runPreBindPreFlights asks each plugin whether it has something to do for the Pod and may run in
+// parallel, and writes both into the cycle state.
 func (p *Profile) runPreBindPreFlights(ctx context.Context, c PodCycle) (end *framework.Status) {
 	skip, parallel := sets.Set[string]{}, sets.Set[string]{}
 	if hook := p.Handle.deps.Hooks.ObservePoint; hook != nil {
@@ -278,6 +284,8 @@ func (p *Profile) WaitsBeforeBind(ctx context.Context, c PodCycle) bool {
 		})
 }
 
+// runPreBindInParallel runs a group of plugins at the same time, but for those in skip. A failure
+// cancels the others; the status is the first failure in the order of the profile.
 func (p *Profile) runPreBindInParallel(ctx context.Context, c PodCycle, group []framework.PreBindPlugin,
 	skip sets.Set[string]) *framework.Status {
 	ctx, cancel := context.WithCancel(ctx)

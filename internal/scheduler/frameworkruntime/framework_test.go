@@ -3,6 +3,7 @@ package frameworkruntime
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -27,7 +28,7 @@ func TestCycleStateCloneIsIndependent(t *testing.T) {
 	}
 	v.(*intState).n = 9
 	if v, _ := s.Read("a"); v.(*intState).n != 1 {
-		t.Error("the clone shares a note")
+		t.Errorf("the clone shares a note: got %v, want 1", v.(*intState).n)
 	}
 	if _, err := s.Read("b"); !errors.Is(err, framework.ErrNotFound) {
 		t.Errorf("the original has the clone's note: %v", err)
@@ -70,7 +71,9 @@ func TestWaitingPods(t *testing.T) {
 		pod.Allow("a")
 		synctest.Wait()
 		if len(end) != 0 || len(pod.GetPendingPlugins()) != 1 {
-			t.Error("one of two has allowed: the Pod must wait")
+			t.Errorf("one of two has allowed: got %d results and pending plugins %v, want the Pod to wait for one",
+				len(end),
+				pod.GetPendingPlugins())
 		}
 		pod.Allow("b")
 		if s := <-end; !s.IsSuccess() {
@@ -104,8 +107,9 @@ func TestWaitingPods(t *testing.T) {
 	})
 	synctest.Test(t, func(t *testing.T) {
 		w, end := begin()
-		if pod := w.Get("u"); !pod.Preempt("x", "for another") || pod.Reject("y", "too late") {
-			t.Error("the first decision counts")
+		pod := w.Get("u")
+		if first, second := pod.Preempt("x", "for another"), pod.Reject("y", "too late"); !first || second {
+			t.Errorf("the first decision counts: got %t, then %t, want true, false", first, second)
 		}
 		if s := <-end; s.IsRejected() || s.Plugin() != "x" {
 			t.Errorf("preempted: %v by %s", s.Code(), s.Plugin())
@@ -117,13 +121,15 @@ func TestPreBindCanBeCutShortUntilItIsMarked(t *testing.T) {
 	w := NewWaitingPods()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	w.AddPodInPreBind("u", cancel)
-	if p := w.GetPodInPreBind("u"); !p.CancelPod("preempted") || p.CancelPod("again") || p.MarkPrebound() ||
-		ctx.Err() == nil {
-		t.Error("a Pod in PreBind can be canceled once, and is then not prebound")
+	p := w.GetPodInPreBind("u")
+	if got, want := []bool{p.CancelPod("preempted"), p.CancelPod("again"), p.MarkPrebound(), ctx.Err() == nil},
+		[]bool{true, false, false, false}; !slices.Equal(got, want) {
+		t.Errorf("a Pod in PreBind can be canceled once, and is then not prebound: got %v, want %v", got, want)
 	}
 	w.AddPodInPreBind("v", cancel)
-	if p := w.GetPodInPreBind("v"); !p.MarkPrebound() || p.CancelPod("too late") {
-		t.Error("a marked Pod cannot be canceled")
+	p = w.GetPodInPreBind("v")
+	if marked, canceled := p.MarkPrebound(), p.CancelPod("too late"); !marked || canceled {
+		t.Errorf("a marked Pod cannot be canceled: got marked %t, canceled %t, want true, false", marked, canceled)
 	}
 	w.RemovePodInPreBind("v")
 	if w.GetPodInPreBind("v") != nil {

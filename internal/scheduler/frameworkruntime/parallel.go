@@ -35,6 +35,9 @@ func (p Parallelizer) ForEach(n int, do func(int)) {
 	})
 }
 
+// run calls do for 0..n-1 from several goroutines, in chunks, and returns when all have ended. do
+// returning false ends its own goroutine's work. A panic of do stops the others and is raised again
+// on the caller's goroutine.
 func (p Parallelizer) run(n int, do func(int) bool) {
 	workers := min(max(p.Workers, 1), runtime.GOMAXPROCS(0), (n+minChunk-1)/minChunk)
 	if workers <= 1 {

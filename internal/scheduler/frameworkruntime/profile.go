@@ -98,6 +98,8 @@ var extensionPoints = map[string]extensionPoint{
 	}),
 }
 
+// extensionPointOf is the row of an extension point: which plugins implement it, and how a profile
+// takes one.
 func extensionPointOf[P framework.Plugin](add func(*Profile, P, int64)) extensionPoint {
 	return extensionPoint{
 		implementedBy: func(pl framework.Plugin) bool {
@@ -177,6 +179,8 @@ func enabledPlugins(p *schedulerconfig.Plugins) []string {
 	return out
 }
 
+// argsOf are the plugin's arguments as the factory gets them: decoded, or as JSON for an
+// out-of-tree plugin; nil if the configuration has none.
 func argsOf(cfg *schedulerconfig.KubeSchedulerProfile, name string) runtime.Object {
 	for _, c := range cfg.PluginConfig {
 		if c.Name != name {
@@ -193,6 +197,8 @@ func argsOf(cfg *schedulerconfig.KubeSchedulerProfile, name string) runtime.Obje
 // allEvents are the events that may help Pods refused by a plugin that registers for none.
 var allEvents = framework.ClusterEvent{Resource: framework.WildCard, ActionType: framework.All}
 
+// buildQueueingHints collects which events may help Pods that a plugin refused. A plugin that can
+// refuse and registers for no event is asked after each.
 func (p *Profile) buildQueueingHints(ctx context.Context) error {
 	if len(p.Handle.deps.Extenders) > 0 { // any event may change what an extender answers
 		p.QueueingHints = append(p.QueueingHints, queue.QueueingHint{Plugin: extender.PluginName, Event: allEvents})

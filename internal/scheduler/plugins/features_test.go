@@ -27,14 +27,14 @@ func TestNodeDeclaredFeaturesStatuses(t *testing.T) {
 	pl := nodedeclaredfeatures.New()
 	r := schedulePod(newPod("p", restartsAll), pl, snapshot.Of(nodes, nil))
 	if got := statusText(r, "new"); got != "fits" {
-		t.Errorf("on a node that declares it: %s", got)
+		t.Errorf("on a node that declares it: %s, want fits", got)
 	}
 	want := "UnschedulableAndUnresolvable: node declared features check failed - unsatisfied requirements: " + feature
 	if got := statusText(r, "old"); !strings.HasPrefix(got, want) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if got := statusText(schedulePod(newPod("plain"), pl, snapshot.Of(nodes, nil)), "old"); got != "fits" {
-		t.Errorf("a Pod that needs nothing: %s", got)
+		t.Errorf("a Pod that needs nothing: %s, want fits", got)
 	}
 	events, err := pl.EventsToRegister(t.Context())
 	if err != nil {

@@ -105,7 +105,7 @@ func TestPreFilterExtensionsFollowPods(t *testing.T) {
 				for _, q := range list {
 					if !kept[q.Name] {
 						if s := do(t.Context(), state, p, podInfo(q), at.Node(q.Spec.NodeName)); s != nil {
-							t.Errorf("%s: got %v", pl.Name(), s)
+							t.Errorf("%s: got %v, want nil", pl.Name(), s)
 						}
 					}
 				}
@@ -161,7 +161,7 @@ func filtered(t *testing.T, pl framework.PreFilterPlugin, p *v1.Pod, snap *snaps
 	if _, s := pl.PreFilter(t.Context(), state, p, snap.All()); s.IsSkip() {
 		return nil, out
 	} else if s != nil {
-		t.Fatalf("%s: PreFilter: %v", pl.Name(), s)
+		t.Fatalf("%s: PreFilter: %v, want nil", pl.Name(), s)
 	}
 	for i := range snap.Len() {
 		out[snap.At(i).Node().Name] = statusLine(pl.(framework.FilterPlugin).Filter(t.Context(), state, p, snap.At(i)))

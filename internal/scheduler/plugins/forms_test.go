@@ -259,7 +259,7 @@ func evaluated(t *testing.T, pl framework.Plugin, p *v1.Pod, snap *snapshot.Snap
 		if sc, ok := pl.(framework.ScorePlugin); ok {
 			var s *framework.Status
 			if out.nodes[i].score, s = sc.Score(t.Context(), state, p, n); s != nil {
-				t.Errorf("%s: Score: %v", pl.Name(), s)
+				t.Errorf("%s: Score: %v, want nil", pl.Name(), s)
 			}
 		}
 	}

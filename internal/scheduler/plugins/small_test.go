@@ -250,7 +250,7 @@ func TestVolumeZonePreFilter(t *testing.T) {
 			t.Errorf("%s: got %v, %s, want %s", name, r, got, c.want)
 		}
 		if skips := pl.Skips(c.p, nil); skips != (len(c.p.Spec.Volumes) == 0) {
-			t.Errorf("%s: it skips the Pod: %t", name, skips)
+			t.Errorf("%s: it skips the Pod: %t, want %v", name, skips, (len(c.p.Spec.Volumes) == 0))
 		}
 	}
 	if _, s := volumezone.New(nil).PreFilter(t.Context(), schedule.NewCycleState(), p,
@@ -385,12 +385,15 @@ func TestNodeDeclaredFeaturesOfAllForms(t *testing.T) {
 	if e := pl.Explain(t.Context(), state, two, snapshot.NewNodeInfo(old)); e.Detail !=
 		"the node declares [Other], the Pod needs "+all ||
 		e.Fix != "use a node whose kubelet has "+all+", or do without it" {
-		t.Errorf("two features: explained as %s; %s", e.Detail, e.Fix)
+		t.Errorf("two features: explained as %s; %s, want %v, %v", e.Detail, e.Fix,
+			"the node declares [Other], the Pod needs "+all, "use a node whose kubelet has "+all+", or do without it")
 	}
 	if got := statusLine(pl.Filter(t.Context(), state, two, snapshot.NewNodeInfo(new))); got !=
 		"UnschedulableAndUnresolvable: node declared features check failed - unsatisfied requirements: "+
 			"UserNamespacesHostNetworkSupport" {
-		t.Errorf("one of two: got %s", got)
+		t.Errorf("one of two: got %s, want %v", got,
+			"UnschedulableAndUnresolvable: node declared features check failed - unsatisfied requirements: "+
+				"UserNamespacesHostNetworkSupport")
 	}
 	for name, c := range map[string]struct {
 		before, after *v1.Node

@@ -331,7 +331,7 @@ func TestVolumeRestrictionsFollowPreemption(t *testing.T) {
 	thought := state.Clone()
 	pl.RemovePod(t.Context(), thought, p, info, w.Node("a"))
 	if s := pl.Filter(t.Context(), thought, p, w.Node("a")); s != nil {
-		t.Errorf("with the other removed: %v", s)
+		t.Errorf("with the other removed: %v, want nil", s)
 	}
 	if s := pl.Filter(t.Context(), state, p, w.Node("a")); s.Code() != framework.Unschedulable {
 		t.Errorf("in truth: %v", s)

@@ -142,7 +142,7 @@ func TestEqualPodsShare(t *testing.T) {
 	}
 	got := out.(*v1.PodList)
 	if len(got.Items) != 3 || got.ResourceVersion != "7" {
-		t.Fatalf("%d Pods of version %s", len(got.Items), got.ResourceVersion)
+		t.Fatalf("%d Pods of version %s, want 3, 7", len(got.Items), got.ResourceVersion)
 	}
 	first := &got.Items[0]
 	for i := range got.Items {

@@ -62,6 +62,8 @@ func (f *factory) Core() core.Interface { return core.New(f, metav1.NamespaceAll
 // Resource has informers of claims for devices.
 func (f *factory) Resource() resource.Interface { return resource.New(f, metav1.NamespaceAll, nil) }
 
+// newSource lists and watches one resource with the trimming decoder over client. It is an error if
+// no serializer decodes protobuf.
 func newSource(r *resourceType, cfg *rest.Config, client *http.Client) (listWatcher, error) {
 	cfg = rest.CopyConfig(cfg)
 	group := r.GroupVersion()

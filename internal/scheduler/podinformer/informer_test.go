@@ -122,6 +122,6 @@ func TestPodInformerNotifiesAsAnInformer(t *testing.T) {
 	cancel()
 	<-ended
 	if _, err := f.AddEventHandler(c); err == nil || !f.IsStopped() {
-		t.Error("one that has stopped takes handlers")
+		t.Errorf("one that has stopped takes handlers: got %v, stopped %t, want an error and true", err, f.IsStopped())
 	}
 }

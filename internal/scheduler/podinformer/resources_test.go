@@ -322,7 +322,7 @@ func TestOnlyWhatIsAskedForIsWatched(t *testing.T) {
 	select {
 	case path := <-asked:
 		if path != "/api/v1/persistentvolumes" {
-			t.Errorf("%s is asked for", path)
+			t.Errorf("%s is asked for, want /api/v1/persistentvolumes", path)
 		}
 	case <-time.After(time.Minute):
 		t.Error("volumes are not asked for")

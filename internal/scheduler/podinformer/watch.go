@@ -36,6 +36,8 @@ func (s listWatcher) request(o metav1.ListOptions) *rest.Request {
 	return s.get.Get().Resource(s.resource).VersionedParams(&o, metav1.ParameterCodec)
 }
 
+// watch opens a watch from o.ResourceVersion; its goroutine ends with Stop. A connection that broke
+// at once is an empty watch, which the reflector resumes.
 func (s listWatcher) watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 	o.Watch = true
 	ctx, cancel := context.WithCancel(ctx)
@@ -74,6 +76,8 @@ func (w *watchStream) Stop() {
 	})
 }
 
+// run decodes events until the stream ends. An end that can be resumed closes the events; anything
+// else is sent as an error event first.
 func (w *watchStream) run() {
 	defer close(w.events)
 	defer w.Stop()
@@ -99,6 +103,7 @@ func (w *watchStream) run() {
 	}
 }
 
+// send delivers an event; false: the watch was stopped.
 func (w *watchStream) send(e watch.Event) bool {
 	select {
 	case w.events <- e:

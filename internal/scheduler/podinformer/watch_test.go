@@ -45,7 +45,7 @@ func TestAStreamIsReadEventByEvent(t *testing.T) {
 	}
 	got := read(t, all)
 	if len(got) != len(kinds) {
-		t.Fatalf("%d events", len(got))
+		t.Fatalf("%d events, want %v", len(got), len(kinds))
 	}
 	for i, e := range got {
 		if p, ok := e.Object.(*v1.Pod); !ok || e.Type != kinds[i] || p.ResourceVersion != "7" {
@@ -53,7 +53,9 @@ func TestAStreamIsReadEventByEvent(t *testing.T) {
 		}
 	}
 	if got[1].Object.(*v1.Pod).Name != "a-longer-name-than-before" || got[0].Object.(*v1.Pod).Name != "a" {
-		t.Error("events share memory")
+		t.Errorf("events share memory: got %q and %q, want a and a-longer-name-than-before",
+			got[0].Object.(*v1.Pod).Name,
+			got[1].Object.(*v1.Pod).Name)
 	}
 }
 
@@ -62,7 +64,7 @@ func TestABrokenStreamEnds(t *testing.T) {
 	whole := framed(t, watch.Added, encoded(t, podNamed("a", "7"), "Pod"))
 	for _, size := range []int{0, 3, 4, len(whole) - 1} {
 		if got := read(t, whole[:size]); len(got) != 0 {
-			t.Errorf("after %d of %d bytes: %v", size, len(whole), got)
+			t.Errorf("after %d of %d bytes: %v, want none", size, len(whole), got)
 		}
 	}
 	for name, raw := range map[string][]byte{

@@ -84,6 +84,8 @@ type dryRunSearch struct {
 	candidates      []dryRunResult    // room for tries
 }
 
+// newDryRunSearch prepares the search for candidates; with a SearchCache, it compares what Pods
+// request with what is free before it asks any plugin.
 func newDryRunSearch(in *Input, budgets []pdb) *dryRunSearch {
 	s := &dryRunSearch{in: in, budgets: budgets}
 	if s.cached = in.SearchCache.candidatesOf(in); s.cached != nil {

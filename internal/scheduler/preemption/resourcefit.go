@@ -37,6 +37,8 @@ type potentialVictim struct {
 	victimCost
 }
 
+// at is what may be evicted of a node, the most important Pod first; computed anew when the node is
+// another than at the last call.
 func (r *nodeVictimsCache) at(row int32, n framework.NodeInfo) *nodeVictims {
 	at := &r.byRow[row]
 	if at.node == n {

@@ -36,6 +36,7 @@ func PodSchedulingPropertiesChange(about framework.EventResource, old, p *v1.Pod
 	return out
 }
 
+// requestsChange tells whether some request is smaller and some larger than before; both may be.
 func requestsChange(old, p *v1.Pod) (less, more bool) {
 	was, is := snapshot.Requests(old), snapshot.Requests(p)
 	compare := func(a, b int64) { less, more = less || b < a, more || b > a }

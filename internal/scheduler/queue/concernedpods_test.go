@@ -38,7 +38,7 @@ func TestPreEnqueueRunsForConcernedPodsOnly(t *testing.T) {
 	expect(t, "nobody's",
 		moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone, Old: pod("x", 0)}, at(1))), "")
 	if asked != 0 {
-		t.Errorf("%d gates asked for a Pod that concerns nobody", asked)
+		t.Errorf("%d gates asked for a Pod that concerns nobody, want 0", asked)
 	}
 	expect(t, "still shut",
 		moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone, Old: pod("a", 0)}, at(2))), "")

@@ -26,6 +26,7 @@ func newUnschedulablePods() unschedulablePods {
 	return unschedulablePods{all: map[types.UID]*Entry{}, byRefuser: map[refuserKey]map[*Entry]struct{}{}}
 }
 
+// add takes an entry; limit is how long it may wait before it is tried whatever happens.
 func (p *unschedulablePods) add(e *Entry, limit time.Duration) {
 	p.all[e.Pod().UID] = e
 	if e.Stage == Gated {

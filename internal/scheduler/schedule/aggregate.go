@@ -114,11 +114,15 @@ func (m *EquivalenceCache) aggregateOf(in *Input, plugin AggregatingPlugin) *cac
 	return k
 }
 
+// aggregateKey is what aggregates are shared by: the profile's plugins, and what the aggregating
+// plugin reads of a Pod.
 type aggregateKey struct {
 	plugins *PluginSet
 	shape   string
 }
 
+// evictAggregate drops the aggregate that was not used for the longest time, with the node groups
+// built on it.
 func (m *EquivalenceCache) evictAggregate() {
 	var oldest aggregateKey
 	turn := m.clock + 1

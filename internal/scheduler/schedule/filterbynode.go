@@ -50,6 +50,9 @@ type rowFilter struct {
 	statusesByPlugin [][]*framework.Status    // by place in others: statuses by row; nil: the plugin is asked
 }
 
+// newRowFilter prepares the filters of one Pod for all rows: it runs the filters that read whole
+// columns once, and finds whether nodes have nominated Pods to count. others are the Filter plugins
+// whose statuses the shape does not share.
 func (c *cycle) newRowFilter(shape *podShape, others []framework.FilterPlugin) *rowFilter {
 	m := &rowFilter{cycle: c, shape: shape, nodePlugins: others, pluginsBeforeRefusal: make([]int, len(shape.statuses))}
 	m.pluginsBeforeRefusal[0] = len(others)
@@ -64,6 +67,8 @@ func (c *cycle) newRowFilter(shape *podShape, others []framework.FilterPlugin) *
 	return m
 }
 
+// filterRow is the status of a node, nil where the Pod fits: the first refusal in the order of the
+// profile, be it of the shape or of a plugin called for this Pod alone.
 func (m *rowFilter) filterRow(row int) *framework.Status {
 	node := m.cycle.Cache.Table.Nodes[row]
 	if m.hasNominated && len(m.cycle.Cache.nominated.pods[row]) > 0 {
@@ -179,6 +184,7 @@ func (c *cycle) preScoreByNode(shape *podShape, activePlugins []*nodePlugin) boo
 	return true
 }
 
+// runPreScorePlugin runs PreScore of one plugin, over its aggregate where it has one.
 func (c *cycle) runPreScorePlugin(p framework.PreScorePlugin) (s *framework.Status) {
 	done := startTimer(c.PluginTimer, p, "PreScore")
 	defer func() { done(s) }()
@@ -188,6 +194,9 @@ func (c *cycle) runPreScorePlugin(p framework.PreScorePlugin) (s *framework.Stat
 	return p.PreScore(c.ctx, c.State, c.Pod, c.feasible)
 }
 
+// scoreByNode scores the feasible nodes: from the shape, by columns, or by calls of the plugins
+// that have neither. It sets the totals in the buffers; false: a plugin failed, and the result has
+// its status. A single feasible node is not scored.
 func (c *cycle) scoreByNode(shape *podShape) bool {
 	r, b := c.result, c.Buffers
 	r.feasible = c.feasible

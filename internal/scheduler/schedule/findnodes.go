@@ -34,6 +34,8 @@ func (c *cycle) preFilter() bool {
 	return true
 }
 
+// keepOnly narrows the cycle to the named nodes, in the order of the snapshot. The others count as
+// refused by the plugins that named them; names that the snapshot does not have are ignored.
 func (c *cycle) keepOnly(names sets.Set[string], by sets.Set[string]) {
 	rows := make([]int, 0, len(names))
 	for name := range names {

@@ -84,6 +84,8 @@ func (r *Result) Refusals(n int) []journal.NodeRefusal {
 	return out
 }
 
+// explainRefusal is a refusal as the journal has it: plugin, code and messages, and the numbers and
+// the remedy where the plugin explains its refusals (e is not nil).
 func (r *Result) explainRefusal(e Explainer, no refusal) journal.NodeRefusal {
 	entry := journal.NodeRefusal{Node: no.node.Node().Name, Plugin: no.status.Plugin(), Code: no.status.Code().String(),
 		Messages: no.status.Reasons()}

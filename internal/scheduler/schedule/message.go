@@ -33,6 +33,8 @@ func (r *Result) Message() string {
 	return text
 }
 
+// countReasons counts over all nodes how often each reason was given, and prints them as
+// CountReasons does.
 func (r *Result) countReasons() []string {
 	times := map[string]int{}
 	for _, t := range r.countStatuses() {
@@ -63,6 +65,7 @@ func addReasons(times map[string]int, s *framework.Status, nodes int) {
 	}
 }
 
+// formatReasons prints "count reason" for each reason, sorted as strings.
 func formatReasons(times map[string]int) []string {
 	out := make([]string, 0, len(times))
 	for reason, n := range times {

@@ -179,6 +179,9 @@ func (p *nodeGroups) aggregateBefore(at int) bool {
 	})
 }
 
+// assignRow puts a row into the group of its status and scores, a new one if there is none yet.
+// False: the row cannot be grouped, since a plugin that must be asked failed or there are too many
+// groups; the Pod is then scheduled node by node.
 func (p *nodeGroups) assignRow(c *cycle, row int32) bool {
 	m := p.shape.cache
 	no, ok := p.refusalOfRow(c, row)
@@ -217,6 +220,8 @@ func (p *nodeGroups) moveRow(row, was, g int32) {
 	}
 }
 
+// newGroup adds a group without rows and returns its number; numbers of groups that became empty
+// are given again.
 func (p *nodeGroups) newGroup(g nodeGroup) int32 {
 	n := len(p.free)
 	if n == 0 {

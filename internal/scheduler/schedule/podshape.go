@@ -58,6 +58,9 @@ type refusals struct {
 	explanations   map[int32]explanation
 }
 
+// newPodShape makes a shape without results. Bit i of local says that plugin names[i] of p shares
+// its results for this shape; the others are called for each Pod. More than 64 others make the
+// shape uncacheable.
 func newPodShape(p *shapePlugins, local uint64, m *EquivalenceCache) *podShape {
 	c := &podShape{shapePlugins: p, cache: m, sharedPlugins: map[string]bool{}, skipFilter: sets.Set[string]{},
 		skipScore: sets.Set[string]{}}
@@ -204,6 +207,9 @@ func (c *podShape) prepare(ctx context.Context, in *Input) {
 	c.compile(in)
 }
 
+// compile makes the shape's filters and scorers from the plugins that share results, with their
+// column form where they have one. Scores must be normalized in a way that the cache can repeat
+// (MaxNormalized) and fit 32 bits, else the shape is uncacheable.
 func (c *podShape) compile(in *Input) {
 	evaluator := func(plugin any) *columns.Evaluator {
 		if x, ok := plugin.(ColumnPlugin); ok {
@@ -270,6 +276,9 @@ type scratch struct {
 	aggregates    []*cachedAggregate
 }
 
+// filter evaluates the shared filters for the rows anew and stores each row's refusal number;
+// m.passed are then the rows that no filter refused. A filter that fails makes the shape
+// uncacheable.
 func (c *podShape) filter(ctx context.Context, in *Input, rows []int32) {
 	m := c.cache
 	m.rowStatuses = resized(m.rowStatuses, len(rows))
@@ -337,6 +346,8 @@ func (c *podShape) intern(s *framework.Status) uint16 {
 	return i
 }
 
+// filterIndex is the place of a plugin among the profile's Filter plugins; -1 if the shape has no
+// shared filter of it.
 func (c *podShape) filterIndex(plugin string) int {
 	for i := range c.filters {
 		if c.filters[i].plugin.Name() == plugin {

@@ -36,6 +36,8 @@ func resized[T any](s []T, n int) []T {
 	return s[:n]
 }
 
+// resizeScores prepares the buffers for the scores of so many plugins over the nodes: totals are 0,
+// entries carry their node's name.
 func (b *Buffers) resizeScores(plugins int, nodes []framework.NodeInfo) {
 	b.normalized, b.raw = resized(b.normalized, plugins), resized(b.raw, plugins)
 	b.totals, b.failed = resized(b.totals, len(nodes)), resized(b.failed, len(nodes))
@@ -178,6 +180,8 @@ func (c *cycle) normalizeAndWeigh() *framework.Status {
 	return nil
 }
 
+// weigh normalizes the scores of plugin number p, checks their range and adds them, times the
+// plugin's weight, to the totals. The raw scores stay in the buffers for the explanation.
 func (c *cycle) weigh(p int, s WeightedScorePlugin) *framework.Status {
 	b := c.Buffers
 	list := b.normalized[p]
@@ -242,6 +246,7 @@ func (c *cycle) selectHost() {
 	r.Lead = best - totals[next]
 }
 
+// scorersNotSkipped are the Score plugins whose PreScore did not skip this Pod.
 func scorersNotSkipped(all []WeightedScorePlugin, skip sets.Set[string]) []WeightedScorePlugin {
 	if len(skip) == 0 {
 		return all

@@ -121,6 +121,8 @@ func (r *Result) addRefusal(n framework.NodeInfo, s *framework.Status) bool {
 	return true
 }
 
+// rejectPod remembers which plugin refused the Pod as a whole: as pending, or as unschedulable, for
+// the queue's hints.
 func (r *Result) rejectPod(s *framework.Status) {
 	switch {
 	case s.Plugin() == "":
@@ -242,6 +244,7 @@ func (s *visitOrderStatuses) NodesForStatusCode(lister framework.NodeInfoLister,
 	return nodesForStatusCode(s, lister, code)
 }
 
+// nodesForStatusCode lists the nodes of lister whose status in m has the code.
 func nodesForStatusCode(m interface {
 	Get(string) *framework.Status
 }, lister framework.NodeInfoLister, code framework.Code) ([]framework.NodeInfo, error) {

@@ -24,6 +24,9 @@ func (c *cycle) scheduleFromCache() bool {
 	return false
 }
 
+// tryScheduleFromCache schedules the Pod with the cached results of its shape: by groups of nodes
+// where all plugins can be asked that way, else node by node. False: nothing of it can be used, and
+// the cycle is as before.
 func (c *cycle) tryScheduleFromCache() bool {
 	shape := c.Cache.podShapeOf(c.ctx, &c.Input)
 	if shape.uncacheable {

@@ -65,6 +65,8 @@ type shapePlugins struct {
 	names        []string        // of all
 }
 
+// newShapePlugins sorts a profile's plugins into those that share results (NodeLocal) and the
+// others.
 func newShapePlugins(j *PluginSet) *shapePlugins {
 	p := &shapePlugins{set: j, isLocal: map[string]bool{}}
 	add := func(name string, plugin any) {

@@ -121,11 +121,11 @@ func TestOneSchedulerWorksAtATime(t *testing.T) {
 	stopB, endB := run("b")
 	stopA() // the lease is given back
 	if err := <-endA; err != nil {
-		t.Errorf("a ends with %v", err)
+		t.Errorf("a ends with %v, want no error", err)
 	}
 	api.mu.Lock()
 	if api.given != 1 {
-		t.Errorf("the lease was given back %d times", api.given)
+		t.Errorf("the lease was given back %d times, want 1", api.given)
 	}
 	api.mu.Unlock()
 	next("b")
@@ -140,6 +140,6 @@ func TestOneSchedulerWorksAtATime(t *testing.T) {
 	stopB()
 	stopC()
 	if err := <-endC; err != nil {
-		t.Errorf("c ends with %v", err)
+		t.Errorf("c ends with %v, want no error", err)
 	}
 }

@@ -35,6 +35,7 @@ type nodeItem struct {
 	imagesGeneration int64
 }
 
+// podState is a Pod in the Cache; assumed until its binding is confirmed by a watch.
 type podState struct {
 	info    *PodInfo
 	node    string
@@ -165,6 +166,7 @@ func (w *Cache) Counts() (nodes, pods, assumed int) {
 	return w.zones.len(), len(w.pods), assumed
 }
 
+// addPod counts a Pod on its node, which need not be known yet.
 func (w *Cache) addPod(r *podState) {
 	s := w.writableNode(r.node)
 	before := len(s.info.podsWithAffinity) > 0
@@ -173,6 +175,8 @@ func (w *Cache) addPod(r *podState) {
 	w.updateAffinityCount(before, s)
 }
 
+// remove takes a Pod off its node; an unknown uid changes nothing. A node that has no Node object
+// and no Pods any longer goes too.
 func (w *Cache) remove(uid types.UID) {
 	r := w.pods[uid]
 	if r == nil {
@@ -186,6 +190,8 @@ func (w *Cache) remove(uid types.UID) {
 	w.removeEmptyNode(r.node)
 }
 
+// updateAffinityCount keeps the number of nodes that have Pods with affinity; before says whether s
+// had any before the change.
 func (w *Cache) updateAffinityCount(before bool, s *nodeItem) {
 	switch after := len(s.info.podsWithAffinity) > 0; {
 	case after && !before:
@@ -255,6 +261,8 @@ func (w *Cache) copyChanged(next *Snapshot) {
 	}
 }
 
+// rebuild makes the next snapshot's list of nodes anew: their number or their zones changed, so
+// that every row may be another node.
 func (w *Cache) rebuild(next *Snapshot) {
 	for i := range w.lastSnapshot.n {
 		if s := w.nodes[w.lastSnapshot.at(i).node.Name]; s != nil {

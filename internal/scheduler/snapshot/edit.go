@@ -48,6 +48,8 @@ func (s *Snapshot) withList(list []*NodeInfo) *Snapshot {
 	return &c
 }
 
+// withChangedNode is a copy of the snapshot in which change was made to one node; s stays as it is.
+// An error of change, or a node that is not in s, gives no copy.
 func (s *Snapshot) withChangedNode(node string, change func(framework.NodeInfo) error) (*Snapshot, error) {
 	i, ok := s.index[node]
 	if !ok {

@@ -34,6 +34,7 @@ func (w *Cache) setImages(s *nodeItem, node *v1.Node) {
 	s.info.images = w.imageStates(node)
 }
 
+// dropImages takes a node's images out of the counts.
 func (w *Cache) dropImages(s *nodeItem) {
 	if s.info.node == nil {
 		return
@@ -57,6 +58,8 @@ func (w *Cache) refreshImages(s *nodeItem) {
 	}
 }
 
+// imageStates are the images of a node, by name, each with its size and the number of nodes that
+// have it.
 func (w *Cache) imageStates(node *v1.Node) map[string]*framework.ImageStateSummary {
 	if len(node.Status.Images) == 0 {
 		return nil

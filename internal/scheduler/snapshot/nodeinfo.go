@@ -159,6 +159,8 @@ func (n *NodeInfo) addPorts(p *v1.Pod) {
 	}
 }
 
+// updateResources adds (sign 1) or subtracts (-1) what a Pod takes of the node: requests, host
+// ports, attachable inline volumes, claims. Each call is a new generation.
 func (n *NodeInfo) updateResources(p framework.PodInfo, sign int) {
 	n.generation++
 	requests, nonZero := requestsOf(p)

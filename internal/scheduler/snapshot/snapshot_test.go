@@ -2,6 +2,7 @@ package snapshot_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,7 +89,7 @@ func TestASnapshotNeverChanges(t *testing.T) {
 		t.Errorf("the next one: %s", got)
 	}
 	if first, second := w.UpdateSnapshot(), w.UpdateSnapshot(); first != second {
-		t.Error("without a change the same snapshot is given")
+		t.Errorf("without a change the same snapshot is given: got %v, want %v", first, second)
 	}
 }
 
@@ -190,7 +191,7 @@ func TestAssumedPods(t *testing.T) {
 	}
 	w.ForgetPod("p")
 	if _, on := w.Pod("p"); on != "b" {
-		t.Error("a confirmed Pod was forgotten")
+		t.Errorf("a confirmed Pod was forgotten: got %q, want \"b\"", on)
 	}
 	ended := pod("p", "b", "1")
 	ended.Status.Phase = v1.PodSucceeded
@@ -240,8 +241,10 @@ func TestAddAndRemovePodOfASnapshot(t *testing.T) {
 	if _, err := s.WithPod(info, "z"); err == nil {
 		t.Error("a Pod on a node that is not there")
 	}
-	if !s.IsPVCUsedByPods("ns/p") || without.IsPVCUsedByPods("ns/p") {
-		t.Error("claims do not follow Pods")
+	if got, want := []bool{
+		s.IsPVCUsedByPods("ns/p"), without.IsPVCUsedByPods("ns/p"),
+	}, []bool{true, false}; !slices.Equal(got, want) {
+		t.Errorf("claims do not follow Pods: got %v, want %v", got, want)
 	}
 }
 

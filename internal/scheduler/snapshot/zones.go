@@ -61,6 +61,8 @@ func (z *zones) len() int {
 	return n
 }
 
+// interleaved lists the nodes zone by zone in turns, so that neighbours in the list are in
+// different zones.
 func (z *zones) interleaved() []string {
 	out := make([]string, 0, z.len())
 	for i := 0; len(out) < cap(out); i++ {

@@ -112,7 +112,7 @@ func TestAScoreIsKept(t *testing.T) {
 	scoreOf := func(there ...Seen) Score {
 		all, _, err := ReadAll(dir)
 		if err != nil || len(all) != 1 {
-			t.Fatalf("read %d, %v", len(all), err)
+			t.Fatalf("read %d, %v, want no error, 1", len(all), err)
 		}
 		s := Compare(all[0].Forecast, there, made.Add(10*time.Minute))
 		if err := all[0].Keep(s); err != nil {

@@ -137,16 +137,6 @@ func nameOf(o runtime.Object) string {
 	return m.GetNamespace() + "/" + m.GetName()
 }
 
-// CompleteNodes makes the nodes among the objects ones that could run Pods, as New does with those
-// it takes in.
-func CompleteNodes(objects []runtime.Object, now time.Time) {
-	for _, o := range objects {
-		if n, ok := o.(*corev1.Node); ok {
-			completeNode(n, now)
-		}
-	}
-}
-
 // completeNode makes a node of a manifest one that could run Pods: ready, with all of its capacity
 // allocatable and volumes attached by the controller. One that says so itself stays as it is.
 func completeNode(n *corev1.Node, now time.Time) {

@@ -45,7 +45,8 @@ func TestForbiddenKindsAreNamed(t *testing.T) {
 	}
 	c, err := FromCluster(t.Context(), clientWithout("poddisruptionbudgets"))
 	if err != nil || c.Note() != "not read, so not copied: poddisruptionbudgets" || len(c.Objects) != 2 {
-		t.Errorf("%v, %q, %d objects", err, c.Note(), len(c.Objects))
+		t.Errorf("%v, %q, %d objects, want no error, \"not read, so not copied: poddisruptionbudgets\", 2", err,
+			c.Note(), len(c.Objects))
 	}
 }
 
@@ -131,7 +132,8 @@ func TestUnknownKinds(t *testing.T) {
 	c, _, err := FromFiles(t.Context(), []string{"-"}, strings.NewReader(
 		"apiVersion: x.y/v1\nkind: Z\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: ns}\n"))
 	if err != nil || len(c.Objects) != 1 || c.Note() != "not read, so not copied: x.y/v1 Z" {
-		t.Errorf("%v, %d objects, %q", err, len(c.Objects), c.Note())
+		t.Errorf("%v, %d objects, %q, want no error, 1, \"not read, so not copied: x.y/v1 Z\"", err, len(c.Objects),
+			c.Note())
 	}
 }
 

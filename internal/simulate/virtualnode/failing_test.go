@@ -44,7 +44,7 @@ func TestFailing(t *testing.T) {
 		}
 		p.Status.Phase = v1.PodFailed
 		if got := failing(p, c.ready, now); got != "" {
-			t.Errorf("%s, and ended: got %q", name, got)
+			t.Errorf("%s, and ended: got %q, want none", name, got)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func TestACollectorGetsTheLifeAsOneTrace(t *testing.T) {
 					if span.Name == "CRI RunPodSandbox" {
 						if took := time.Duration(span.EndTimeUnixNano - span.StartTimeUnixNano); took !=
 							90*time.Millisecond {
-							t.Errorf("the call lasted %s in the trace", took)
+							t.Errorf("the call lasted %s in the trace, want %v", took, 90*time.Millisecond)
 						}
 						if span.Status.GetMessage() != "no address left" || len(span.ParentSpanId) == 0 {
 							t.Errorf("error or parent lost: %v", span)

@@ -73,7 +73,7 @@ func TestRecordingsEqualThemselves(t *testing.T) {
 				n++
 				if diffs, level := compareExchange(x, recorded(t, x.Response), c.ManagedFields == "kept"); level !=
 					Same {
-					t.Errorf("%s/%s: level %d, %v", f.Name, c.Name, level, diffs)
+					t.Errorf("%s/%s: level %d, %v, want %v", f.Name, c.Name, level, diffs, Same)
 				}
 			}
 		}

@@ -155,7 +155,7 @@ func TestEarlyProbes(t *testing.T) {
 			[]map[string]any{later}, 2},
 	} {
 		if got := (Recording{Events: c.want}).withoutEarlyProbes(Recording{Events: c.got}); len(got) != c.left {
-			t.Errorf("%s: %d left", c.name, len(got))
+			t.Errorf("%s: %d left, want %v", c.name, len(got), c.left)
 		}
 	}
 }

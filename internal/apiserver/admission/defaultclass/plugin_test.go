@@ -2,6 +2,7 @@ package defaultclass_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -81,8 +82,10 @@ func TestAClassIsGiven(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, c.want)
 		}
 	}
-	if !p.Handles(admission.Create) || p.Handles(admission.Update) {
-		t.Error("it handles updates or no creations, want creations alone")
+	if got, want := []bool{
+		p.Handles(admission.Create), p.Handles(admission.Update),
+	}, []bool{true, false}; !slices.Equal(got, want) {
+		t.Errorf("it handles updates or no creations, want creations alone: got %v, want %v", got, want)
 	}
 }
 

@@ -44,7 +44,8 @@ func TestTaint(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, c.want)
 		}
 	}
-	if p := nodetaint.New(); !p.Handles(admission.Create) || p.Handles(admission.Update) {
-		t.Error("it handles updates or no creations, want creations alone")
+	p := nodetaint.New()
+	if create, update := p.Handles(admission.Create), p.Handles(admission.Update); !create || update {
+		t.Errorf("it handles creations: %t, updates: %t, want creations alone", create, update)
 	}
 }

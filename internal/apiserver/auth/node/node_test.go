@@ -2,6 +2,7 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,20 +203,23 @@ func TestNodeGraphDropsDeletedObjects(t *testing.T) {
 	moved := pod()
 	moved.Spec.Volumes = nil
 	x.AddPod(moved)
-	if x.HasPathFrom("n1", "secrets", "ns", "vol") || x.HasPathFrom("n1", "persistentvolumes", "", "pv") ||
-		x.HasPathFrom("n1", "secrets", "csi", "publish") {
-		t.Error("a Pod that no longer refers to an object still vouches for it")
+	if got, want := []bool{
+		x.HasPathFrom("n1", "secrets", "ns", "vol"),
+		x.HasPathFrom("n1", "persistentvolumes", "", "pv"),
+		x.HasPathFrom("n1", "secrets", "csi", "publish"),
+	}, []bool{false, false, false}; !slices.Equal(got, want) {
+		t.Errorf("a Pod that no longer refers to an object still vouches for it: got %v, want %v", got, want)
 	}
 	x.DeletePod(types.NamespacedName{Namespace: "ns", Name: "p"})
 	x.DeletePod(types.NamespacedName{Namespace: "ns", Name: "mirror"})
 	if len(x.refs) != 0 || len(x.pods) != 0 {
-		t.Errorf("left over: %v %v", x.refs, x.pods)
+		t.Errorf("left over: %v %v, want none, none", x.refs, x.pods)
 	}
 	x.AddPod(pod())
 	x.ReplacePods(nil)
 	x.DeletePV("pv")
 	if len(x.refs) != 0 || len(x.pods) != 0 || len(x.volumesBySecret) != 0 || len(x.pvs) != 0 {
-		t.Errorf("left over: %v %v %v %v", x.refs, x.pods, x.volumesBySecret, x.pvs)
+		t.Errorf("left over: %v %v %v %v, want none, none, none, none", x.refs, x.pods, x.volumesBySecret, x.pvs)
 	}
 }
 
@@ -235,7 +239,8 @@ func TestAuthorizerWaitsForTheNodeGraph(t *testing.T) {
 		}()
 		if d, reason, _ := z.Authorize(t.Context(), q); d != authorizer.DecisionAllow ||
 			time.Since(begin) != 200*time.Millisecond {
-			t.Errorf("%v %q after %v", d, reason, time.Since(begin))
+			t.Errorf("%v %q after %v, want %v, %v", d, reason, time.Since(begin), authorizer.DecisionAllow,
+				200*time.Millisecond)
 		}
 		q.Name, begin = "never", time.Now()
 		if d, _, _ := z.Authorize(t.Context(), q); d == authorizer.DecisionAllow || time.Since(begin) != time.Second {

@@ -57,7 +57,7 @@ func TestRulesMatch(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			if got := RuleAllows(&c.rule, c.ask); got != c.want {
-				t.Errorf("got %v", got)
+				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
 	}
@@ -148,7 +148,7 @@ func TestAuthorizeNamesTheBinding(t *testing.T) {
 				Namespace: c.ns, ResourceRequest: true,
 			})
 			if err != nil || reason != c.want {
-				t.Errorf("reason %q, error %v", reason, err)
+				t.Errorf("reason %q, error %v, want no error, %v", reason, err, c.want)
 			}
 		})
 	}
@@ -205,7 +205,7 @@ func BenchmarkAuthorize(b *testing.B) {
 		Resource: "pods", Namespace: "ns", ResourceRequest: true}
 	for b.Loop() {
 		if d, _, _ := a.Authorize(b.Context(), r); d != authorizer.DecisionAllow {
-			b.Fatal("refused")
+			b.Fatalf("refused: got %v, want %v", d, authorizer.DecisionAllow)
 		}
 	}
 }

@@ -46,10 +46,10 @@ func TestUsesOfProjectedTokensAreCounted(t *testing.T) {
 			counter(t, "serviceaccount_stale_tokens_total") - stale
 	}
 	if valid, stale := use(10*time.Minute, time.Minute); valid != 1 || stale != 0 {
-		t.Errorf("before its warning: %v valid, %v stale", valid, stale)
+		t.Errorf("before its warning: %v valid, %v stale, want 1, 0", valid, stale)
 	}
 	if valid, stale := use(10*time.Minute, 11*time.Minute); valid != 0 || stale != 1 {
-		t.Errorf("after its warning: %v valid, %v stale", valid, stale)
+		t.Errorf("after its warning: %v valid, %v stale, want 0, 1", valid, stale)
 	}
 	if valid, stale := use(0, time.Minute); valid+stale != 0 {
 		t.Errorf("a token that is not watched: %v valid, %v stale", valid, stale)

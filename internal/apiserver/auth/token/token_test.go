@@ -227,7 +227,7 @@ func TestATokenSaysWhoAndWhere(t *testing.T) {
 	}
 	groups := strings.Join(resp.User.GetGroups(), " ")
 	if groups != "system:serviceaccounts system:serviceaccounts:ns" {
-		t.Errorf("groups %s", groups)
+		t.Errorf("groups %s, want \"system:serviceaccounts system:serviceaccounts:ns\"", groups)
 	}
 }
 
@@ -332,6 +332,6 @@ func TestKeysAndDocuments(t *testing.T) {
 	}
 	rec = httptest.NewRecorder()
 	if d.Config(rec, httptest.NewRequest("POST", ConfigPath, nil)); rec.Code != 405 {
-		t.Errorf("POST answered %d", rec.Code)
+		t.Errorf("POST answered %d, want 405", rec.Code)
 	}
 }

@@ -139,7 +139,7 @@ func daemonSetColumns() []metav1.TableColumnDefinition {
 		printers.IntColumn("Up-to-date", status["updatedNumberScheduled"]),
 		printers.IntColumn("Available", status["numberAvailable"]),
 		printers.StringColumn("Node Selector", corev1.PodSpec{}.SwaggerDoc()["nodeSelector"]), printers.AgeColumn(),
-	}, templateColumns(spec["selector"])...)
+	}, printers.TemplateColumns(spec["selector"])...)
 }
 
 func daemonSetRow(d *appsv1.DaemonSet, o resourcedef.RowOptions) []any {

@@ -34,7 +34,7 @@ func deployments() resourcedef.Kind {
 		PrepareForStatusUpdate: func(d, previous *appsv1.Deployment) { d.Labels = previous.Labels },
 		ValidateStatus:         checkDeploymentStatus,
 		Warn: func(d *appsv1.Deployment) []string {
-			return append(warnName(d.Name), warn(&d.Spec.Template)...)
+			return append(podspec.WarnWorkloadName(d.Name), warn(&d.Spec.Template)...)
 		},
 		WarnUpdate: func(d, previous *appsv1.Deployment) []string {
 			return warnChanged(&d.Spec.Template, d.Generation, previous.Generation)
@@ -65,7 +65,7 @@ func deploymentColumns() []metav1.TableColumnDefinition {
 		printers.NameColumn(), printers.StringColumn("Ready", "Number of the pod with ready state"),
 		printers.StringColumn("Up-to-date", status["updatedReplicas"]),
 		printers.StringColumn("Available", status["availableReplicas"]), printers.AgeColumn(),
-	}, templateColumns(spec["selector"])...)
+	}, printers.TemplateColumns(spec["selector"])...)
 }
 
 func deploymentRow(d *appsv1.Deployment, o resourcedef.RowOptions) []any {

@@ -33,7 +33,7 @@ func replicaSets() resourcedef.Kind {
 		Validate:       checkReplicaSet,
 		ValidateStatus: checkReplicaSetStatus,
 		Warn: func(r *appsv1.ReplicaSet) []string {
-			return append(warnName(r.Name), warn(&r.Spec.Template)...)
+			return append(podspec.WarnWorkloadName(r.Name), warn(&r.Spec.Template)...)
 		},
 		WarnUpdate: func(r, previous *appsv1.ReplicaSet) []string {
 			return warnChanged(&r.Spec.Template, r.Generation, previous.Generation)
@@ -53,7 +53,7 @@ func replicaSetColumns() []metav1.TableColumnDefinition {
 		printers.NameColumn(), printers.IntColumn("Desired", spec["replicas"]),
 		printers.IntColumn("Current", status["replicas"]), printers.IntColumn("Ready", status["readyReplicas"]),
 		printers.AgeColumn(),
-	}, templateColumns(spec["selector"])...)
+	}, printers.TemplateColumns(spec["selector"])...)
 }
 
 func replicaSetRow(r *appsv1.ReplicaSet, o resourcedef.RowOptions) []any {

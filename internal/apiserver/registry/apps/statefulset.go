@@ -43,7 +43,7 @@ func statefulSets() resourcedef.Kind {
 		Columns: append([]metav1.TableColumnDefinition{
 			printers.NameColumn(), printers.StringColumn("Ready", "Number of the pod with ready state"),
 			printers.AgeColumn(),
-		}, templateColumns("")[:2]...),
+		}, printers.TemplateColumns("")[:2]...),
 		Row: typed.RowFunc(statefulSetRow),
 	}
 	return k

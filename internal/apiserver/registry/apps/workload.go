@@ -1,27 +1,14 @@
 package apps
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
-	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
-
-// templateColumns are the wide columns over a Pod template and its selector.
-func templateColumns(selector string) []metav1.TableColumnDefinition {
-	return printers.WideColumns(
-		printers.StringColumn("Containers", "Names of each container in the template."),
-		printers.StringColumn("Images", "Images referenced by each container in the template."),
-		printers.StringColumn("Selector", selector),
-	)
-}
 
 // workloadRules is the part of a spec that chooses Pods and says what they look like.
 type workloadRules struct {
@@ -91,16 +78,6 @@ func warnChanged(t *corev1.PodTemplateSpec, generation, previous int64) []string
 		return nil
 	}
 	return warn(t)
-}
-
-// warnName tells of names that make poor Pod names.
-func warnName(name string) []string {
-	if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
-		return []string{
-			fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising "+
-				"behavior; a DNS label is recommended: %v", bad)}
-	}
-	return nil
 }
 
 // replicaCounts are the counters of a status that may not exceed the number of replicas.

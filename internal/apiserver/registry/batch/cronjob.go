@@ -32,7 +32,7 @@ func cronJobs() resourcedef.Kind {
 			},
 			Validate: checkCronJob,
 			Warn: func(c *batchv1.CronJob) []string {
-				return append(warnName(c.Name), warnSpec(&c.Spec.JobTemplate.Spec, jobPath())...)
+				return append(podspec.WarnWorkloadName(c.Name), warnSpec(&c.Spec.JobTemplate.Spec, jobPath())...)
 			},
 			WarnUpdate:               warnChangedCronJob,
 			AllowUnconditionalUpdate: true,
@@ -77,7 +77,7 @@ func cronJobColumns() []metav1.TableColumnDefinition {
 		{Name: "Suspend", Type: "boolean", Description: spec["suspend"]},
 		printers.IntColumn("Active", status["active"]),
 		printers.StringColumn("Last Schedule", status["lastScheduleTime"]), printers.AgeColumn(),
-	}, templateColumns(batchv1.JobSpec{}.SwaggerDoc()["selector"])...)
+	}, printers.TemplateColumns(batchv1.JobSpec{}.SwaggerDoc()["selector"])...)
 }
 
 func cronJobRow(c *batchv1.CronJob, o resourcedef.RowOptions) []any {

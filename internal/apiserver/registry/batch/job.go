@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
@@ -45,7 +44,7 @@ func jobs() resourcedef.Kind {
 			Validate:       checkJob,
 			ValidateStatus: checkJobStatus,
 			Warn: func(j *batchv1.Job) []string {
-				return append(warnName(j.Name), warnSpec(&j.Spec, spec())...)
+				return append(podspec.WarnWorkloadName(j.Name), warnSpec(&j.Spec, spec())...)
 			},
 			WarnUpdate: func(j, previous *batchv1.Job) []string {
 				if j.Generation == previous.Generation {
@@ -62,16 +61,6 @@ func jobs() resourcedef.Kind {
 	}
 	k.Types.HasStatus = true
 	return k
-}
-
-// warnName tells of names that make poor Pod names.
-func warnName(name string) []string {
-	if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
-		return []string{
-			fmt.Sprintf("metadata.name: this is used in Pod names and hostnames, which can result in surprising "+
-				"behavior; a DNS label is recommended: %v", bad)}
-	}
-	return nil
 }
 
 // warnSpec tells of more indexes than a status can list, and of the Pod template.

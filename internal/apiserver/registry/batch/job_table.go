@@ -18,7 +18,7 @@ func jobColumns() []metav1.TableColumnDefinition {
 		printers.NameColumn(), printers.StringColumn("Status", "Status of the job."),
 		printers.StringColumn("Completions", status["succeeded"]),
 		printers.StringColumn("Duration", "Time required to complete the job."), printers.AgeColumn(),
-	}, templateColumns(spec["selector"])...)
+	}, printers.TemplateColumns(spec["selector"])...)
 }
 
 func jobRow(j *batchv1.Job, o resourcedef.RowOptions) []any {

@@ -175,7 +175,7 @@ func TestAnswersToPodRequests(t *testing.T) {
 			continue
 		}
 		if errs := validatePodRequestStatus(r, r, noon.Add(time.Hour)); len(errs) != 0 {
-			t.Errorf("%s: it may not stay: %v", name, errs)
+			t.Errorf("%s: it may not stay: %v, want none", name, errs)
 		}
 		if errs := validatePodRequestStatus(old, r, noon); len(errs) == 0 {
 			t.Errorf("%s: the last word is taken back", name)

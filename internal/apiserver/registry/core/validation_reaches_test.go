@@ -38,7 +38,7 @@ func TestAnyObject(t *testing.T) {
 				fill.Fill(a)
 				fill.Fill(b)
 				if err := throughRules(k, a, b); err != nil {
-					t.Fatalf("object %d: %v", i, err)
+					t.Fatalf("object %d: %v, want no error", i, err)
 				}
 			}
 		})

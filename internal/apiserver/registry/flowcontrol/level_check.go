@@ -129,16 +129,23 @@ func checkQueuing(f *typed.Errors, q *flowcontrolv1.QueuingConfiguration, p *fie
 }
 
 func checkLevelStatus(l, _ *flowcontrolv1.PriorityLevelConfiguration) field.ErrorList {
+	return checkConditionTypes(l.Status.Conditions,
+		func(c flowcontrolv1.PriorityLevelConfigurationCondition) string { return string(c.Type) })
+}
+
+// checkConditionTypes wants each condition to have a type, and each type once.
+func checkConditionTypes[T any](conditions []T, typeOf func(T) string) field.ErrorList {
 	var f typed.Errors
-	seen := map[flowcontrolv1.PriorityLevelConfigurationConditionType]bool{}
-	for i, c := range l.Status.Conditions {
-		at := field.NewPath("status", "conditions").Index(i)
-		if seen[c.Type] {
-			f.Add(field.Duplicate(at.Child("type"), c.Type))
+	seen := map[string]bool{}
+	for i, c := range conditions {
+		at := field.NewPath("status", "conditions").Index(i).Child("type")
+		kind := typeOf(c)
+		if seen[kind] {
+			f.Add(field.Duplicate(at, kind))
 		}
-		seen[c.Type] = true
-		if c.Type == "" {
-			f.Required(at.Child("type"), "")
+		seen[kind] = true
+		if kind == "" {
+			f.Required(at, "")
 		}
 	}
 	return f.List()

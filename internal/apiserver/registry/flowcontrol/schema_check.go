@@ -198,17 +198,6 @@ func checkURL(f *typed.Errors, url string, p *field.Path) {
 }
 
 func checkSchemaStatus(s, _ *flowcontrolv1.FlowSchema) field.ErrorList {
-	var f typed.Errors
-	seen := map[flowcontrolv1.FlowSchemaConditionType]bool{}
-	for i, c := range s.Status.Conditions {
-		at := field.NewPath("status", "conditions").Index(i)
-		if seen[c.Type] {
-			f.Add(field.Duplicate(at.Child("type"), c.Type))
-		}
-		seen[c.Type] = true
-		if c.Type == "" {
-			f.Required(at.Child("type"), "")
-		}
-	}
-	return f.List()
+	return checkConditionTypes(s.Status.Conditions,
+		func(c flowcontrolv1.FlowSchemaCondition) string { return string(c.Type) })
 }

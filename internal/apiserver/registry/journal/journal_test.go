@@ -224,7 +224,8 @@ func TestTypes(t *testing.T) {
 		}
 	}
 	if !s.IsVersionRegistered(journal.GroupVersion) || journal.Resource != "podjournals" {
-		t.Error("the version or resource is another")
+		t.Errorf("got version registered %t and resource %q, want true and podjournals",
+			s.IsVersionRegistered(journal.GroupVersion), journal.Resource)
 	}
 	for query, want := range map[string]string{
 		"uid=u&kind=Node&after=3&limit=4&sinceSeconds=5": "u Node 3 4 5 <nil>",
@@ -251,11 +252,13 @@ func TestTypes(t *testing.T) {
 	c := p.DeepCopyObject().(*journal.PodJournal)
 	c.Labels["a"], c.Entries[0].By = "c", "other"
 	if p.Labels["a"] != "b" || p.Entries[0].By != "kubelet" || len(c.Entries) != 1 {
-		t.Error("a copy shares labels or entries")
+		t.Errorf("a copy shares labels or entries: got label %q, entry by %q, %d entries of the copy, want b, "+
+			"kubelet, 1",
+			p.Labels["a"], p.Entries[0].By, len(c.Entries))
 	}
 	o := &journal.PodJournalOptions{UID: "u"}
 	d := o.DeepCopyObject().(*journal.PodJournalOptions)
 	if d.UID = "x"; o.UID != "u" {
-		t.Error("a copy of options is the options")
+		t.Errorf("a copy of options is the options: got %q, want \"u\"", o.UID)
 	}
 }

@@ -180,13 +180,14 @@ func TestProxyOfPodsServicesAndNodes(t *testing.T) {
 				}
 				if got, _ := ask(t, method, at); got.StatusCode != http.StatusOK ||
 					got.Header.Get("X-Asked") != method+" /" {
-					t.Errorf("%s without a slash: %d, the target was asked %q", method, got.StatusCode,
-						got.Header.Get("X-Asked"))
+					t.Errorf("%s without a slash: %d, the target was asked %q, want %v, %v", method, got.StatusCode,
+						got.Header.Get("X-Asked"), http.StatusOK, method+" /")
 				}
 			}
 			if got, _ := ask(t, "GET", at+"/up", "Connection", "Upgrade", "Upgrade",
 				"tea"); got.StatusCode != http.StatusSwitchingProtocols || got.Header.Get("X-Path") != "/up" {
-				t.Errorf("upgrade: %d, path %q", got.StatusCode, got.Header.Get("X-Path"))
+				t.Errorf("upgrade: %d, path %q, want %v, /up", got.StatusCode, got.Header.Get("X-Path"),
+					http.StatusSwitchingProtocols)
 			}
 		})
 	}

@@ -253,7 +253,7 @@ func TestWarningsOfManyPairsEnd(t *testing.T) {
 	const many = 200_000
 	s := &v1.PodSpec{Containers: []v1.Container{{Name: "c", Ports: make([]v1.ContainerPort, many)}}}
 	if n := len(Warnings(s, nil, nil)); n != maxWarnings {
-		t.Errorf("%d warnings of ports", n)
+		t.Errorf("%d warnings of ports, want %v", n, maxWarnings)
 	}
 	items := make([]v1.KeyToPath, many)
 	for i := range items {
@@ -263,13 +263,13 @@ func TestWarningsOfManyPairsEnd(t *testing.T) {
 		Volumes: []v1.Volume{
 			{Name: "v", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{Items: items}}}}}
 	if n := len(Warnings(s, nil, nil)); n != maxWarnings {
-		t.Errorf("%d warnings of files", n)
+		t.Errorf("%d warnings of files, want %v", n, maxWarnings)
 	}
 	for i := range items {
 		items[i].Path = strconv.Itoa(i)
 	}
 	if n := len(Warnings(s, nil, nil)); n != 0 {
-		t.Errorf("%d warnings of files that differ", n)
+		t.Errorf("%d warnings of files that differ, want 0", n)
 	}
 }
 

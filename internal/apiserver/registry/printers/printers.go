@@ -33,6 +33,16 @@ func WideColumns(defs ...metav1.TableColumnDefinition) []metav1.TableColumnDefin
 	return defs
 }
 
+// TemplateColumns are the wide columns over a Pod template and its selector, which the given text
+// describes.
+func TemplateColumns(selector string) []metav1.TableColumnDefinition {
+	return WideColumns(
+		StringColumn("Containers", "Names of each container in the template."),
+		StringColumn("Images", "Images referenced by each container in the template."),
+		StringColumn("Selector", selector),
+	)
+}
+
 // NameColumn is the first column of every kind.
 func NameColumn() metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name",

@@ -122,6 +122,7 @@ func TestTableOfABinding(t *testing.T) {
 	}
 	if got := k.Table.Columns[1].Description; got != "roleRef can only reference a ClusterRole in the global "+
 		"namespace. If the RoleRef cannot be resolved, the Authorizer must return an error." {
-		t.Errorf("description %q", got)
+		t.Errorf("description %q, want %v", got, "roleRef can only reference a ClusterRole in the global "+
+			"namespace. If the RoleRef cannot be resolved, the Authorizer must return an error.")
 	}
 }

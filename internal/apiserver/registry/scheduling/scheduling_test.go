@@ -276,8 +276,10 @@ func TestPodsNameTheirGroup(t *testing.T) {
 	none := scheduling.WithGroups([]resourcedef.Kind{{}, {Types: resourcedef.Types{New: func() runtime.Object {
 		return &corev1.Node{}
 	}}}})
-	if none[0].Rules.Validate != nil || none[1].Rules.Validate != nil {
-		t.Error("kinds without a Pod spec got a rule")
+	for i, k := range none {
+		if k.Rules.Validate != nil {
+			t.Errorf("kind %d without a Pod spec got a rule, want none", i)
+		}
 	}
 	pod := &corev1.Pod{}
 	k := scheduling.WithGroups([]resourcedef.Kind{{Types: resourcedef.Types{New: pod.DeepCopyObject}}})[0]

@@ -76,7 +76,7 @@ func TestNoAddressIsAllocatedTwice(t *testing.T) {
 	}
 	slices.Sort(ips)
 	if n := len(slices.Compact(ips)); n != 11 {
-		t.Fatalf("%d different addresses: %q", n, ips)
+		t.Fatalf("%d different addresses: %q, want 11", n, ips)
 	}
 	if err := create(allocators[0], named("late")); err == nil {
 		t.Error("an address beyond the last")
@@ -94,7 +94,7 @@ func TestNoAddressIsAllocatedTwice(t *testing.T) {
 	allocators[0].ReleaseOrphaned("10.0.0.3")
 	delete(b.entries, "10.0.0.3")
 	if err := create(allocators[0], asked); err != nil {
-		t.Errorf("the address is free by now: %v", err)
+		t.Errorf("the address is free by now: %v, want no error", err)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestKeepCIDR(t *testing.T) {
 		t.Errorf("not ready yet: %+v", n)
 	}
 	if again, _ := SyncServiceCIDR(n.Status, ServiceCIDRState{}, now); again != (ServiceCIDRUpdate{}) {
-		t.Errorf("all is right: %+v", again)
+		t.Errorf("all is right: %+v, want %v", again, (ServiceCIDRUpdate{}))
 	}
 	n, blocked := SyncServiceCIDR(cidr(held, going), ServiceCIDRState{IPAddresses: entries}, now)
 	if !blocked || n.Status == nil || n.Status.Status.Conditions[0].Message != terminatingMessage {

@@ -92,7 +92,7 @@ func TestAddressesAndPortsAreUnique(t *testing.T) {
 		}
 		for range 14 {
 			if err := create(a, service()); err != nil {
-				t.Fatalf("an address was lost: %v", err)
+				t.Fatalf("an address was lost: %v, want no error", err)
 			}
 		}
 		if err := create(a, service()); err == nil {
@@ -177,7 +177,7 @@ func TestServiceUpdate(t *testing.T) {
 			old.Spec.ClusterIP)
 	}
 	if err := a.ports.allocate(int(old.Spec.Ports[0].NodePort)); err != nil {
-		t.Errorf("the node port was not given back: %v", err)
+		t.Errorf("the node port was not given back: %v, want no error", err)
 	}
 	old = plain
 	moved := plain.DeepCopy()
@@ -227,7 +227,7 @@ func TestDryRunAndFailedList(t *testing.T) {
 func TestIPRange(t *testing.T) {
 	p := newIPPool(netip.MustParsePrefix("10.96.0.0/16"), func(int) int { return 0 })
 	if got, _ := p.allocateNext(); got != "10.96.1.1" {
-		t.Errorf("the low band is for people: got %s", got)
+		t.Errorf("the low band is for people: got %s, want 10.96.1.1", got)
 	}
 	for text, want := range map[string]error{"10.96.0.0": errNotInRange, "10.96.255.255": errNotInRange,
 		"10.96.255.254": nil, "10.96.1.1": errAllocated} {

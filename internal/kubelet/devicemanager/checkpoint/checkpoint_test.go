@@ -32,7 +32,7 @@ func TestFormatIsUpstreams(t *testing.T) {
 	}
 	e, r, err := checkpoint.Unmarshal([]byte(upstream))
 	if diff := cmp.Diff(entries, e) + cmp.Diff(registered, r); err != nil || diff != "" {
-		t.Errorf("read back: %v, %s", err, diff)
+		t.Errorf("read back: %v, %s, want no error, none", err, diff)
 	}
 }
 

@@ -360,8 +360,8 @@ func TestClaimsOutliveTheKubelet(t *testing.T) {
 		n.stop()
 		n.start()
 		n.want(`wipe ""`)
-		if !n.m.Holds(p.UID) || !n.m.Holds(q.UID) {
-			t.Fatal("the claims are forgotten")
+		if got, want := []bool{n.m.Holds(p.UID), n.m.Holds(q.UID)}, []bool{true, true}; !slices.Equal(got, want) {
+			t.Fatalf("the claims are forgotten: got %v, want %v", got, want)
 		}
 		if got, err := n.m.CDIDevices(p, &p.Spec.Containers[0]); err != nil || len(got) != 1 {
 			t.Errorf("CDI devices: got %v, %v, want one", got, err)

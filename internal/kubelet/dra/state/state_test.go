@@ -26,7 +26,7 @@ func TestFormatIsUpstreams(t *testing.T) {
 			CDIDeviceIDs: []string{"example.com/example=cdi-example"}}}}}}}
 	got, err := state.Unmarshal([]byte(upstream))
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("read: %v, %s", err, diff)
+		t.Errorf("read: %v, %s, want no error, none", err, diff)
 	}
 	raw, err := state.Marshal(want)
 	if err != nil || string(raw) != upstream {

@@ -46,14 +46,14 @@ func TestAPodOverItsLimitEndsOnce(t *testing.T) {
 		})
 		ctx := t.Context()
 		if c.Check(ctx); measured != 0 {
-			t.Errorf("measured %d times though no Pod has a limit", measured)
+			t.Errorf("measured %d times though no Pod has a limit, want 0", measured)
 		}
 		startedAt := metav1.Now()
 		full.Status.StartTime = &startedAt
 		pods = append(pods, full)
 		time.Sleep(9 * time.Second)
 		if c.Check(ctx); measured != 0 {
-			t.Errorf("measured %d times a Pod that has just begun", measured)
+			t.Errorf("measured %d times a Pod that has just begun, want 0", measured)
 		}
 		time.Sleep(time.Second)
 		if c.Check(ctx) || measured != 1 || len(ended) != 0 {

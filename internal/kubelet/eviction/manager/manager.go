@@ -107,7 +107,7 @@ func (m *Manager) Run(ctx context.Context) {
 	tick := time.NewTicker(Period)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		if m.look(ctx) {
+		if m.synchronize(ctx) {
 			continue // the figures are others now
 		}
 		select {
@@ -119,8 +119,9 @@ func (m *Manager) Run(ctx context.Context) {
 	}
 }
 
-// look reads, decides and acts once. true: a Pod went, and has ended or was waited for.
-func (m *Manager) look(ctx context.Context) bool {
+// synchronize reads, decides and acts once, as upstream's does. true: a Pod was evicted, and has
+// ended or was waited for.
+func (m *Manager) synchronize(ctx context.Context) bool {
 	in, err := m.observe(ctx)
 	if err != nil {
 		m.failed(ctx, err)

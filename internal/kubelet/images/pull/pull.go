@@ -268,6 +268,8 @@ func (p *Puller) pullFailed(t *podPull, key failureKey, err error) error {
 	return p.refuse(t, r, "", next.Until)
 }
 
+// backOffError refuses a pull until the back-off after the last failure is over (upstream:
+// imageBackOff): ImagePullBackOff with the last failure, and when the next try may be.
 func (p *Puller) backOffError(t *podPull, past images.BackOff) error {
 	text := fmt.Sprintf("Back-off pulling image %q", t.image)
 	t.event(v1.EventTypeNormal, "BackOff", text)

@@ -105,7 +105,8 @@ func (k *Manager) Run(ctx context.Context) error {
 	}
 }
 
-// RotateAll looks at every running container's log once, and at the links.
+// RotateAll looks at every running container's log once, and at the links (upstream:
+// containerLogManager.rotateLogs).
 func (k *Manager) RotateAll(ctx context.Context) {
 	all := k.running()
 	var wg sync.WaitGroup

@@ -51,7 +51,7 @@ func TestRotation(t *testing.T) {
 		t.Errorf("unreachable: %v", got)
 	}
 	if got := linkName(strings.Repeat("p", 250), "ns", "c", "id"); len(got) != 255 {
-		t.Errorf("a name of %d bytes fits no file system", len(got))
+		t.Errorf("a name of %d bytes fits no file system, want 255", len(got))
 	}
 }
 
@@ -175,14 +175,14 @@ func TestRotationCompressesAndRemovesOldLogs(t *testing.T) {
 		t.Errorf("what was rotated: %q %v", b, err)
 	}
 	if r.asked != 1 || r.status != 0 {
-		t.Errorf("%d reopened, %d asked", r.asked, r.status)
+		t.Errorf("%d reopened, %d asked, want 1, 0", r.asked, r.status)
 	}
 	k.RotateAll(t.Context())
 	if r.asked != 1 {
-		t.Error("a small log is rotated")
+		t.Errorf("a small log is rotated: got %v, want 1", r.asked)
 	}
 	if target, err := os.Readlink(filepath.Join(k.d.Links, "web_a_app-c9.log")); err != nil || target != r.path {
-		t.Errorf("link: %s %v", target, err)
+		t.Errorf("link: %s %v, want no error, %v", target, err, r.path)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestLinks(t *testing.T) {
 	k.Sink(listener{&starts}).Put(journal.Ref{Namespace: "a", Name: "web", UID: "u1"},
 		journal.ContainerStarted{Container: "app", ID: "c9", Restart: 2})
 	if starts != 1 {
-		t.Error("the fact does not go on")
+		t.Errorf("the fact does not go on: got %v, want 1", starts)
 	}
 	k.track(t.Context(), <-k.starts)
 	if got := names(t, k.d.Links); !slices.Equal(got, []string{"foreign", "gone", "web_a_app-c9.log"}) {

@@ -104,8 +104,8 @@ func TestPodsEndInOrderBeforeTheMachineDoes(t *testing.T) {
 	m := begin(t, []nodeshutdown.Step{{Priority: 0, Period: 20 * time.Second},
 		{Priority: 2000000000, Period: 10 * time.Second}}, testPod("critical", 2000001000), testPod("plain", 0))
 	m.locks(1, 1)
-	if m.k.Admit() != nil || m.k.Healthy() != nil {
-		t.Error("refuses before a shutdown")
+	if refusal, err := m.k.Admit(), m.k.Healthy(); refusal != nil || err != nil {
+		t.Errorf("refuses before a shutdown: got %v and %v, want neither", refusal, err)
 	}
 	if err := m.bus.EmitPrepareForShutdown(true); err != nil {
 		t.Fatal(err)

@@ -159,7 +159,7 @@ func TestMirrorGoesWithItsPod(t *testing.T) {
 		w.k.SetStaticPod(p, true)
 		synctest.Wait()
 		if w.deletes != 0 {
-			t.Error("the mirror went before its Pod")
+			t.Errorf("the mirror went before its Pod: got %v, want 0", w.deletes)
 		}
 		before := len(w.written)
 		w.k.SetPodStatus(p, v1.PodStatus{Phase: v1.PodRunning})

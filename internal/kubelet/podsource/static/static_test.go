@@ -220,13 +220,15 @@ func TestDiffOfManifests(t *testing.T) {
 			}
 			if got := [4]string{uids(d.Updated), uids(d.Removed), uids(d.Duplicates), uids(has)}; got != [4]string{
 				tc.put, tc.gone, tc.duplicates, tc.has} {
-				t.Errorf("put, gone, twins, has: %q", got)
+				t.Errorf("put, gone, twins, has: %q, want %v", got, [4]string{
+					tc.put, tc.gone, tc.duplicates, tc.has})
 			}
 		})
 	}
 	d := static.Diff([]static.Manifest{manifestOf("a", "1", "x", now)},
 		[]static.Manifest{manifestOf("a", "1", "y", later)})
 	if d.Updated[0].Annotations[static.SeenAnnotation] != now.Format(time.RFC3339) {
-		t.Error("a changed manifest forgets when it was first seen")
+		t.Errorf("a changed manifest forgets when it was first seen: got %v, want %v",
+			d.Updated[0].Annotations[static.SeenAnnotation], now.Format(time.RFC3339))
 	}
 }

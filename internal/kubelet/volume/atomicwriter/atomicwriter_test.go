@@ -37,7 +37,7 @@ func readTree(t *testing.T, dir string) map[string]string {
 		}
 		root, err := filepath.EvalSymlinks(filepath.Join(dir, e.Name()))
 		if err != nil {
-			t.Fatalf("a link to nowhere: %v", err)
+			t.Fatalf("a link to nowhere: %v, want no error", err)
 		}
 		expect.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {
@@ -69,7 +69,7 @@ func write(t *testing.T, dir string, p volume.Payload) bool {
 		t.Fatal(err)
 	}
 	if n := ownFiles(t, dir); len(n) != 2 {
-		t.Errorf("left behind: %v", n)
+		t.Errorf("left behind: %v, want 2 of them", n)
 	}
 	return changed
 }
@@ -87,7 +87,7 @@ func TestWrite(t *testing.T) {
 		t.Error("the same again is a change")
 	}
 	if after, _ := os.Readlink(filepath.Join(dir, "..data")); after != before {
-		t.Error("the same again moved the files")
+		t.Errorf("the same again moved the files: got %v, want %v", after, before)
 	}
 	if !write(t, dir, files("a", "1", "d", "4")) {
 		t.Error("other files are no change")
@@ -101,10 +101,10 @@ func TestWrite(t *testing.T) {
 		t.Error("another mode is no change")
 	}
 	if st, _ := os.Stat(filepath.Join(dir, "d")); st.Mode() != 0o400 {
-		t.Errorf("mode %v", st.Mode())
+		t.Errorf("mode %v, want 0o400", st.Mode())
 	}
-	if !write(t, dir, files()) || len(readTree(t, dir)) != 0 {
-		t.Error("nothing wanted, something left")
+	if changed, left := write(t, dir, files()), readTree(t, dir); !changed || len(left) != 0 {
+		t.Errorf("nothing wanted: got changed %t and %v, want true and none", changed, left)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestReadersSeeAllOrNothing(t *testing.T) {
 	write(t, dir, files("a", "old", "b", "old"))
 	_, err := atomicwriter.Write(dir, files("a", "new", "b", "new"), func(string) error {
 		if d := cmp.Diff(map[string]string{"a": "old", "b": "old"}, readTree(t, dir)); d != "" {
-			t.Errorf("before the switch: %s", d)
+			t.Errorf("before the switch: %s, want none", d)
 		}
 		return nil
 	})
@@ -218,7 +218,7 @@ func TestSymlinksCannotLeaveTheVolume(t *testing.T) {
 			t.Fatalf("%s: got %q %v, want no error and b mine", name, b, err)
 		}
 		if e, _ := os.ReadDir(outside); len(e) != 1 {
-			t.Errorf("%s: written outside: %v", name, e)
+			t.Errorf("%s: written outside: %v, want 1 of them", name, e)
 		}
 		if d := cmp.Diff(map[string]string{"a": "new"}, readTree(t, dir)); d != "" {
 			t.Errorf("%s: the two differ (-want +got):\n%s", name, d)

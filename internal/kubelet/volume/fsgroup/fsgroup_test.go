@@ -53,7 +53,7 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("%s: file is %s, want %s", c.name, got, want)
 		}
 		if got := describe(t, "/etc/passwd"); got != "0 644" {
-			t.Fatalf("%s: the target of a link is %s", c.name, got)
+			t.Fatalf("%s: the target of a link is %s, want \"0 644\"", c.name, got)
 		}
 		if !hasOwnership(dir, group, false) {
 			t.Errorf("%s: the directory is not the group's", c.name)

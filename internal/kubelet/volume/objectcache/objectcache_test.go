@@ -181,7 +181,8 @@ func TestObjectIsReadThroughItsWatch(t *testing.T) {
 		c.UnregisterPod("b")
 		synctest.Wait()
 		if s.watching("cfg") != 0 || c.WatchedObjects() != 0 {
-			t.Error("a watch nobody needs goes on")
+			t.Errorf("a watch nobody needs goes on: got %d watches of %d objects, want none", s.watching("cfg"),
+				c.WatchedObjects())
 		}
 	})
 }
@@ -199,7 +200,7 @@ func TestConfigMapCreatedAndDeletedIsSeen(t *testing.T) {
 		s.put("cfg", data("1"))
 		synctest.Wait()
 		if got := s.notified(); got != "[a]" {
-			t.Errorf("got %s when it came", got)
+			t.Errorf("got %s when it came, want [a]", got)
 		}
 		if _, err := c.GetConfigMap(t.Context(), "ns", "cfg"); err != nil {
 			t.Error(err)
@@ -207,7 +208,7 @@ func TestConfigMapCreatedAndDeletedIsSeen(t *testing.T) {
 		s.put("cfg", nil)
 		synctest.Wait()
 		if got := s.notified(); got != "[a]" {
-			t.Errorf("got %s when it went", got)
+			t.Errorf("got %s when it went, want [a]", got)
 		}
 		if _, err := c.GetConfigMap(t.Context(), "ns", "cfg"); !apierrors.IsNotFound(err) {
 			t.Errorf("got %v, want error NotFound", err)
@@ -247,7 +248,7 @@ func TestForbiddenIsRetried(t *testing.T) {
 		s.mu.Unlock()
 		time.Sleep(time.Minute)
 		if got := s.notified(); got != "[a]" {
-			t.Errorf("got %s when it could be read at last", got)
+			t.Errorf("got %s when it could be read at last, want [a]", got)
 		}
 		c.UnregisterPod("a")
 	})

@@ -96,10 +96,10 @@ func TestACertificateIsRenewed(t *testing.T) {
 		}
 		c.UnregisterPod("other")
 		if len(c.states) != 1 {
-			t.Error("another Pod's end takes the key")
+			t.Errorf("another Pod's end takes the key: got %d, want 1", len(c.states))
 		}
 		if c.UnregisterPod("pod"); len(c.states) != 0 {
-			t.Error("the key stays when the Pod is gone")
+			t.Errorf("the key stays when the Pod is gone: got %d, want 0", len(c.states))
 		}
 	})
 }

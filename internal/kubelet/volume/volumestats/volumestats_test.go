@@ -22,11 +22,11 @@ func TestHangTimesOutAndIsMeasuredOnce(t *testing.T) {
 				t.Errorf(`got %v, want an error with "measuring /far hangs since"`, err)
 			}
 			if n, err := a.Measure("/near"); n != 5 || err != nil {
-				t.Errorf("a neighbour: %d %v", n, err)
+				t.Errorf("a neighbour: %d %v, want 5, no error", n, err)
 			}
 		}
 		if asked != 1 || len(a.Hanging()) != 1 {
-			t.Errorf("asked %d times, hanging %v", asked, a.Hanging())
+			t.Errorf("asked %d times, hanging %v, want 1, 1 of them", asked, a.Hanging())
 		}
 		close(server)
 		synctest.Wait()

@@ -123,12 +123,12 @@ func TestDriversAreAskedOnATimer(t *testing.T) {
 			t.Errorf("the storage of the driver that hangs was told of %d times, want 6", stored["slow"])
 		}
 		if len(m.Of("p")) != 1 || m.Of("q") != nil {
-			t.Errorf("of drivers that do not say, %v and %v are known", m.Of("p"), m.Of("q"))
+			t.Errorf("of drivers that do not say, %v and %v are known, want 1 of them, nil", m.Of("p"), m.Of("q"))
 		}
 		list = list[2:]
 		rounds(1)
 		if m.Of("p") != nil {
-			t.Errorf("of a Pod that is gone %v is known", m.Of("p"))
+			t.Errorf("of a Pod that is gone %v is known, want nil", m.Of("p"))
 		}
 		cancel()
 		<-done

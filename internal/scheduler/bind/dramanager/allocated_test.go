@@ -66,7 +66,8 @@ func TestTakenDevicesAreWhatTheClaimsHave(t *testing.T) {
 				t.Fatalf("consumed %v, want %v", got.AggregatedCapacity, want.AggregatedCapacity)
 			}
 			if before != nil && before.AllocatedDevices.Len() != devices {
-				t.Fatal("a state that was handed out changed")
+				t.Fatalf("a state that was handed out changed: got %d devices, want %d",
+					before.AllocatedDevices.Len(), devices)
 			}
 			before, devices = got, got.AllocatedDevices.Len()
 		}

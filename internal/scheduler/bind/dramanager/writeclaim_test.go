@@ -92,7 +92,7 @@ func TestClaimsAreWrittenByAPIWriter(t *testing.T) {
 			t.Errorf("got %+v, want 1 in ReservedFor, UID pod, Finalizers with Finalizer and no ManagedFields", c)
 		}
 		if known, err := claims.Get("ns", "c"); err != nil || known != c {
-			t.Errorf("what was written is not what counts: %v, %v", known, err)
+			t.Errorf("what was written is not what counts: %v, %v, want no error, %v", known, err, c)
 		}
 		return c
 	}

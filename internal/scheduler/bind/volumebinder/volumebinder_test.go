@@ -137,7 +137,7 @@ func TestAssumedVolumesAreNotChosenAgain(t *testing.T) {
 	}
 	b.plugin.Unreserve(t.Context(), second, podWith("two"), "a")
 	if _, no := b.reserve(podWith("two")); no != "" {
-		t.Errorf("large was not given back: %s", no)
+		t.Errorf("large was not given back: %s, want none", no)
 	}
 }
 
@@ -172,7 +172,8 @@ func TestOneVolumeServesOneClaim(t *testing.T) {
 	}
 	if _, no := b.reserve(podWith("two")); no != "0/1 nodes are available: 1 node(s) didn't find available "+
 		"persistent volumes to bind." {
-		t.Errorf("got %q", no)
+		t.Errorf("got %q, want %v", no, "0/1 nodes are available: 1 node(s) didn't find available "+
+			"persistent volumes to bind.")
 	}
 }
 
@@ -208,7 +209,8 @@ func TestPreBindGivesUp(t *testing.T) {
 	}
 	if s := b.plugin.PreBind(t.Context(), state, podWith("one"), "a"); s.Message() != "binding volumes: context "+
 		"deadline exceeded" {
-		t.Errorf("got %q", s.Message())
+		t.Errorf("got %q, want %v", s.Message(), "binding volumes: context "+
+			"deadline exceeded")
 	}
 }
 
@@ -232,7 +234,7 @@ func TestProvisioningThatFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := <-done; s.Message() != `provisioning failed for PVC "one"` {
-		t.Errorf("got %q", s.Message())
+		t.Errorf("got %q, want %q", s.Message(), `provisioning failed for PVC "one"`)
 	}
 }
 

@@ -366,7 +366,7 @@ func TestTheOrderOfTheQueue(t *testing.T) {
 	for i, a := range list {
 		for j, b := range list {
 			if got := pl.Less(a, b); got != (i < j) {
-				t.Errorf("%d before %d: got %t", i, j, got)
+				t.Errorf("%d before %d: got %t, want %v", i, j, got, (i < j))
 			}
 		}
 	}
@@ -444,11 +444,15 @@ func TestArgs(t *testing.T) {
 	}
 	*a.PermitWaitingTimeSeconds, *a.PodGroupBackoffSeconds = -1, -2
 	if *b.PermitWaitingTimeSeconds != 0 || *b.PodGroupBackoffSeconds != 7 {
-		t.Error("the copy changes with what it was made of")
+		t.Errorf("the copy changes with what it was made of: got %d and %d, want 0 and 7", *b.PermitWaitingTimeSeconds,
+			*b.PodGroupBackoffSeconds)
 	}
 	if none := (&Args{}).DeepCopyObject().(*Args); none.PermitWaitingTimeSeconds != nil ||
-		none.PodGroupBackoffSeconds != nil || (*Args)(nil).DeepCopyObject() != nil {
-		t.Error("a copy of nothing is something")
+		none.PodGroupBackoffSeconds != nil {
+		t.Errorf("a copy of empty arguments: got %+v, want empty ones", none)
+	}
+	if got := (*Args)(nil).DeepCopyObject(); got != nil {
+		t.Errorf("a copy of nothing: got %v, want nil", got)
 	}
 	want := `[args.permitWaitingTimeSeconds: Invalid value: -1: must be greater than or equal to 0 ` +
 		`args.podGroupBackoffSeconds: Invalid value: -2: must be greater than or equal to 0]`
@@ -492,7 +496,7 @@ func TestStatusTellsWhoseAndSinceWhen(t *testing.T) {
 		t.Errorf("itself: %t, later: %t, another: %t, want the first alone", s.Same(s), s.Same(later), s.Same(other))
 	}
 	if got := NextStatus(groupOf("train", 0), nil, now); got.OccupiedBy != "" {
-		t.Errorf("without members: %q", got.OccupiedBy)
+		t.Errorf("without members: %q, want none", got.OccupiedBy)
 	}
 	s.Scheduled, s.Running, s.Succeeded, s.Failed = 1, 2, 3, 4
 	want := fmt.Sprint(map[string]any{"phase": PhaseScheduling, "scheduled": 1, "running": 2, "succeeded": 3,

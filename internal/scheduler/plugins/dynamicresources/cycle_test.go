@@ -491,7 +491,8 @@ func TestExtendedResourcesOfNodes(t *testing.T) {
 	}
 	if dynamicresources.DeviceClassFor(d, "cpu") != nil || dynamicresources.DeviceClassFor(d,
 		"example.com/gpu") == nil {
-		t.Error("want a class for the extended resource, and none for cpu")
+		t.Errorf("got classes %v for the extended resource and %v for cpu, want one and none",
+			dynamicresources.DeviceClassFor(d, "example.com/gpu"), dynamicresources.DeviceClassFor(d, "cpu"))
 	}
 }
 
@@ -866,6 +867,6 @@ func TestWhatANodeLacksIsExplained(t *testing.T) {
 		t.Errorf("got %v, want an error about the kind", err)
 	}
 	if _, s := pl.SignPod(t.Context(), p); line(s) != "Unschedulable: pods with dra resource claims are not signable" {
-		t.Errorf("got %s", line(s))
+		t.Errorf("got %s, want %q", line(s), "Unschedulable: pods with dra resource claims are not signable")
 	}
 }

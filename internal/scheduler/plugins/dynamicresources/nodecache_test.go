@@ -417,30 +417,30 @@ func TestNodesWithEqualDevicesAreEvaluatedOnce(t *testing.T) {
 	}
 	// each to see what it looks like, one for its devices
 	if got := lookupsOf("first", n, exactly("gpu", 1)); got != n+1 {
-		t.Errorf("devices are looked up %d times at first", got)
+		t.Errorf("devices are looked up %d times at first, want %v", got, n+1)
 	}
 	if got := lookupsOf("more", n, exactly("gpu", 2)); got != 1 {
-		t.Errorf("another shape looks devices up %d times", got)
+		t.Errorf("another shape looks devices up %d times, want 1", got)
 	}
 	if got := lookupsOf("too-many", 0, exactly("gpu", 3)); got != 1 {
-		t.Errorf("a shape that fits nowhere looks devices up %d times", got)
+		t.Errorf("a shape that fits nowhere looks devices up %d times, want 1", got)
 	}
 	y.setClaim(allocatedTo(claim("held", exactly("gpu", 1)), nodeName(7), "gpu-1"))
 	// of the node that changed: its look, and its devices
 	if got := lookupsOf("more", n-1, exactly("gpu", 2)); got != 2 {
-		t.Errorf("after a change devices are looked up %d times", got)
+		t.Errorf("after a change devices are looked up %d times, want 2", got)
 	}
 	y.setClaim(allocatedTo(claim("held-too", exactly("gpu", 1)), nodeName(9), "gpu-1"))
 	if got := lookupsOf("more", n-2, exactly("gpu", 2)); got != 1 { // a look that is known
-		t.Errorf("after the same change elsewhere devices are looked up %d times", got)
+		t.Errorf("after the same change elsewhere devices are looked up %d times, want 1", got)
 	}
 	y.setClaim(claim("held", exactly("gpu", 1)))
 	if got := lookupsOf("more", n-1, exactly("gpu", 2)); got != 1 {
-		t.Errorf("after devices were given back they are looked up %d times", got)
+		t.Errorf("after devices were given back they are looked up %d times, want 1", got)
 	}
 	other := slice(nodeName(3), "gpu-0", "nic-0")
 	y.pools.SetSlice(y.slices[other.Name], other)
 	if got := lookupsOf("more", n-2, exactly("gpu", 2)); got != 2 {
-		t.Errorf("after a slice changed devices are looked up %d times", got)
+		t.Errorf("after a slice changed devices are looked up %d times, want 2", got)
 	}
 }

@@ -93,6 +93,8 @@ func (f *Fit) anyServedByDevices(requests *fit.Vector) bool {
 var commonResources = [...]v1.ResourceName{v1.ResourcePods, v1.ResourceCPU, v1.ResourceMemory,
 	v1.ResourceEphemeralStorage}
 
+// insufficientText is the reason of a Filter refusal for want of a resource (upstream: fitsRequest;
+// other plugins have an ErrReason).
 func insufficientText(name v1.ResourceName) string {
 	if name == v1.ResourcePods {
 		return TooManyPods

@@ -206,7 +206,7 @@ func TestReachableFromAllNodes(t *testing.T) {
 			t.Errorf("%s may need to be attached: got %t, want %t", name, got, want)
 		}
 		if got := volumelisters.HasClaims(p); got != (name == "a" || name == "+a") {
-			t.Errorf("%s has claims: got %t", name, got)
+			t.Errorf("%s has claims: got %t, want %v", name, got, (name == "a" || name == "+a"))
 		}
 	}
 }

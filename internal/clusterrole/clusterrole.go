@@ -1,4 +1,8 @@
-package clusterroleaggregation
+// Package clusterrole computes the rules of ClusterRoles that aggregate others.
+//
+// In: an aggregating role and all roles. Out: its rules. The API server asks for the roles that
+// every cluster starts with, the aggregation controller for all of them at each change.
+package clusterrole
 
 import (
 	"sort"
@@ -9,8 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// AggregateRules returns the rules of all roles that role's aggregationRule selects, sorted by role
-// name, without duplicates.
+// AggregateRules returns the rules of the roles that role's aggregationRule selects: selector by
+// selector, by role name, each rule once, without those of the role itself. A selector that cannot
+// be read is an error.
 func AggregateRules(role *rbacv1.ClusterRole, all []*rbacv1.ClusterRole) ([]rbacv1.PolicyRule, error) {
 	var rules []rbacv1.PolicyRule
 	sorted := append([]*rbacv1.ClusterRole(nil), all...)

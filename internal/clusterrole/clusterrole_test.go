@@ -1,4 +1,4 @@
-package clusterroleaggregation
+package clusterrole
 
 import (
 	"testing"
