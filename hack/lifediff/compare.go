@@ -126,7 +126,8 @@ func (r *comparison) second(ctx context.Context, c pods.Case) {
 				continue
 			}
 			before := len(common)
-			common = slices.DeleteFunc(common, func(x replay.Difference) bool { return !slices.ContainsFunc(d, same(x)) })
+			common = slices.DeleteFunc(common,
+				func(x replay.Difference) bool { return !slices.ContainsFunc(d, same(x)) })
 			res.unsure += before - len(common)
 		}
 		res.diffs, res.known = r.sort(c, common)
@@ -209,8 +210,8 @@ func (r *comparison) report(res result, begin time.Time, when string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fmt.Fprintf(os.Stderr, "%-48s %5.1f s  %s: %s\n", res.life.Area+"/"+res.life.Name, time.Since(begin).Seconds(), when,
-		said)
+	fmt.Fprintf(os.Stderr, "%-48s %5.1f s  %s: %s\n", res.life.Area+"/"+res.life.Name,
+		time.Since(begin).Seconds(), when, said)
 	for _, d := range res.diffs {
 		fmt.Fprintf(os.Stderr, "    %s\n", d)
 	}

@@ -21,6 +21,7 @@ const (
 	reasonFailed         = "PodFailed"
 
 	reasonSandboxNotReady = "PodSandboxNotReady"
+	sandboxStopped        = "pod sandbox is not ready"
 )
 
 // OwnedConditions are the conditions the kubelet writes; all others are passed through.
@@ -95,16 +96,25 @@ func missingOfSandbox(in In) string {
 		}
 	}
 	switch {
+	case sandbox == nil && !in.Facts.ContainersStopped.IsZero() && hadSandbox(in):
+		return sandboxStopped // it has been removed since; upstream's status ends with the stop
 	case sandbox == nil:
 		return "no pod sandbox exists"
 	case ready > 1:
 		return "multiple pod sandboxes are ready and need to be reconciled"
 	case !sandbox.Ready:
-		return "pod sandbox is not ready"
+		return sandboxStopped
 	case !in.Pod.Spec.HostNetwork && len(sandbox.IPs) == 0:
 		return "pod sandbox has no IP address"
 	}
 	return ""
+}
+
+// hadSandbox tells whether the Pod was shown with a sandbox, ready or stopped.
+func hadSandbox(in In) bool {
+	return slices.ContainsFunc(in.Pod.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodReadyToStartContainers && (c.Status == v1.ConditionTrue || c.Message == sandboxStopped)
+	})
 }
 
 func initializedCondition(in In, s v1.PodStatus, phase v1.PodPhase) v1.PodCondition {

@@ -170,6 +170,39 @@ func TestReadyToStartContainers(t *testing.T) {
 	}
 }
 
+// A Pod that has been stopped keeps saying that its sandbox is not ready when the sandbox has been
+// removed; one that never had one says that.
+//
+// row: PST-17
+func TestTheSandboxOfAStoppedPodIsRemoved(t *testing.T) {
+	shown := func(status v1.ConditionStatus, message string) []v1.PodCondition {
+		return []v1.PodCondition{{Type: v1.PodReadyToStartContainers, Status: status, Message: message}}
+	}
+	const none, died = "no pod sandbox exists", "pod sandbox is not ready"
+	for name, c := range map[string]struct {
+		was     []v1.PodCondition
+		stopped bool
+		want    string
+	}{
+		"it was ready":                   {shown(v1.ConditionTrue, ""), true, died},
+		"it was stopped":                 {shown(v1.ConditionFalse, died), true, died},
+		"there was none":                 {shown(v1.ConditionFalse, none), true, none},
+		"nothing was shown":              {nil, true, none},
+		"the Pod gets another one":       {shown(v1.ConditionTrue, ""), false, none},
+		"the Pod gets another one again": {shown(v1.ConditionFalse, died), false, none},
+	} {
+		in := running(testPod("a"))
+		in.Observed.Sandboxes, in.Pod.Status.Conditions = nil, c.was
+		if c.stopped {
+			in.Facts.ContainersStopped = now
+		}
+		if got := condition(podstatus.Generate(in), v1.PodReadyToStartContainers); got.Status != v1.ConditionFalse ||
+			got.Message != c.want {
+			t.Errorf("%s: got %s %s, want False %s", name, got.Status, got.Message, c.want)
+		}
+	}
+}
+
 // A Pod is initialized before its sandbox is there when it has no init containers, and with them
 // not before the last of them has succeeded.
 //
