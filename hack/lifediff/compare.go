@@ -37,11 +37,12 @@ type result struct {
 	unsure int                 // differences that one of both sides did not repeat
 }
 
-// all lives the lives: many at once, then those again that differ, then those that stop a kubelet.
+// all lives the lives: many at once, then those again that differ, then those that change
+// the node.
 func (r *comparison) all(ctx context.Context, lives []pods.Case) {
 	var together, alone, again []pods.Case
 	for _, c := range lives {
-		if c.StopsKubelet() {
+		if needsNode(c) {
 			alone = append(alone, c)
 		} else {
 			together = append(together, c)
@@ -60,6 +61,11 @@ func (r *comparison) all(ctx context.Context, lives []pods.Case) {
 			r.second(ctx, c)
 		}
 	}
+}
+
+// needsNode reports whether a life changes the node: it stops the kubelet or writes a static Pod.
+func needsNode(c pods.Case) bool {
+	return slices.ContainsFunc(c.Steps, func(s pods.Step) bool { return s.Kubelet != "" || s.ManifestFile != nil })
 }
 
 func (r *comparison) atOnce(ctx context.Context, lives []pods.Case, parallel int, do func(pods.Case)) {
@@ -99,7 +105,7 @@ func (r *comparison) second(ctx context.Context, c pods.Case) {
 	begin := time.Now()
 	res := result{life: c}
 	var seen []pods.Recording
-	if c.StopsKubelet() { // each would stop the other's
+	if needsNode(c) { // each would touch what is the other's
 		for range 2 {
 			more, err := r.live(ctx, c, upstreamNode, gantryNode)
 			seen, res.err = append(seen, more...), err
@@ -120,7 +126,8 @@ func (r *comparison) second(ctx context.Context, c pods.Case) {
 				continue
 			}
 			before := len(common)
-			common = slices.DeleteFunc(common, func(x replay.Difference) bool { return !slices.ContainsFunc(d, same(x)) })
+			common = slices.DeleteFunc(common,
+				func(x replay.Difference) bool { return !slices.ContainsFunc(d, same(x)) })
 			res.unsure += before - len(common)
 		}
 		res.diffs, res.known = r.sort(c, common)
@@ -203,8 +210,11 @@ func (r *comparison) report(res result, begin time.Time, when string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fmt.Fprintf(os.Stderr, "%-48s %5.1f s  %s: %s\n", res.life.Area+"/"+res.life.Name, time.Since(begin).Seconds(), when,
-		said)
+	fmt.Fprintf(os.Stderr, "%-48s %5.1f s  %s: %s\n", res.life.Area+"/"+res.life.Name,
+		time.Since(begin).Seconds(), when, said)
+	for _, d := range res.diffs {
+		fmt.Fprintf(os.Stderr, "    %s\n", d)
+	}
 }
 
 // show prints the results and returns how many lives differ, or could not be lived.

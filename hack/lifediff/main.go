@@ -11,7 +11,7 @@
 // what upstream does not repeat, and what Gantry does not repeat, is no difference.
 //
 // intended.yaml lists the differences that are decisions. Any other difference is exit code 1. What
-// was seen goes to build/lifediff.
+// was seen goes to build/lives.
 package main
 
 import (
@@ -63,7 +63,7 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 1, "what to draw them by")
 	flag.IntVar(&o.parallel, "parallel", 5, "lives at once")
 	flag.BoolVar(&o.verbose, "v", false, "print the intended differences too")
-	flag.StringVar(&o.out, "o", "build/lifediff", "directory for what was seen")
+	flag.StringVar(&o.out, "o", "build/lives", "directory for what was seen")
 	flag.StringVar(&o.runtime, "containerd", "", "only run containerd in this directory (used by the program itself)")
 	flag.BoolVar(&o.keep, "keep", false, "leave both nodes running until the program is interrupted")
 	flag.Parse()

@@ -23,6 +23,7 @@ var values = []struct {
 	{regexp.MustCompile(`\b10\.\d+\.\d+\.\d+\b`), "<pod-ip>"},
 	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}\b`), "kube-api-access-<r>"},
 	{regexp.MustCompile(`\bin [\d.]+m?s \([\d.]+m?s including waiting\)`), "in <dur> (<dur> including waiting)"},
+	{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "<hash>"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d{5}\b`), "127.0.0.1:<port>"},
 }
 

@@ -19,7 +19,8 @@ func randomLives(seed uint64, n int) ([]pods.Case, error) {
 	var out []pods.Case
 	for i := range n {
 		d := &drawer{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}
-		c, err := newLife(map[string]any{"name": fmt.Sprintf("seed-%d-%d", seed, i), "area": "random", "steps": d.steps()})
+		c, err := newLife(map[string]any{"name": fmt.Sprintf("seed-%d-%d", seed, i), "area": "random",
+			"steps": d.steps()})
 		if err != nil {
 			return nil, err
 		}
@@ -119,8 +120,8 @@ func (d *drawer) container(name string) map[string]any {
 	case 3, 4:
 		c["sh"] = fmt.Sprintf("%s; exit %d", d.later(), pick(d, 0, 1, 42))
 	case 5, 6:
-		c["sh"] = fmt.Sprintf("test -e /d/%[1]s && { %[2]s; }; touch /d/%[1]s; %[3]s; exit %[4]d", name, runs, d.later(),
-			pick(d, 0, 1, 42))
+		c["sh"] = fmt.Sprintf("test -e /d/%[1]s && { %[2]s; }; touch /d/%[1]s; %[3]s; exit %[4]d", name, runs,
+			d.later(), pick(d, 0, 1, 42))
 	case 7:
 		c["sh"] = "trap '' TERM; while true; do sleep 0.5; done"
 	default:

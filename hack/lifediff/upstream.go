@@ -70,8 +70,8 @@ func newUpstream(o options) (*upstreamMachine, error) {
 	if u.ns, err = netns.Add(u.netns); err != nil {
 		return u, err
 	}
-	cable := fmt.Sprintf("ip link add up0 type veth peer name up0 netns %s; ip addr add %s/24 dev up0; ip link set up0 up",
-		u.netns, gantryIP)
+	cable := fmt.Sprintf("ip link add up0 type veth peer name up0 netns %s; ip addr add %s/24 dev up0; "+
+		"ip link set up0 up", u.netns, gantryIP)
 	if out, err := exec.Command("sh", "-euc", cable).CombinedOutput(); err != nil {
 		return u, fmt.Errorf("link between the nodes: %w\n%s", err, out)
 	}

@@ -119,7 +119,7 @@ var volumeCases = []Case{
 				` is not a file`)
 			l.state("app", "waiting ContainerCreating") // the event and the status go separate ways
 		},
-		expected: expected{phases: "Pending", conditions: "PodReadyToStartContainers=False",
+		expected: expected{phases: "Pending", conditions: "PodReadyToStartContainers=False/PodSandboxNotReady",
 			states: map[string]string{"app": "waiting ContainerCreating"}},
 	},
 	{

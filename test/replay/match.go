@@ -44,6 +44,7 @@ var masks = map[string]string{
 	"port":       `\d+`,
 	"nanos":      `\d+`,
 	"dns error":  `.+`,
+	"newer":      `.+`, // what a newer version says beside what was recorded
 	"dur":        `[\d.]+[mnµ]?s`,
 	"t":          `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`,
 }
@@ -52,7 +53,7 @@ var masks = map[string]string{
 var mask = regexp.MustCompile(
 	`<(uid|rv|time|age|clusterIP|nodePort|random|continue|jwt|kid|key|unix time|hash|etag|ca bundle|server|commit|go ` +
 		`version|` +
-		`cid|pod-ip|svc-ip|node-ip|r|digest|local-addr|port|nanos|dns error|dur|t)\d*>`)
+		`cid|pod-ip|svc-ip|node-ip|r|digest|local-addr|port|nanos|dns error|newer|dur|t)\d*>`)
 
 // internalText is what names the inside of a program and need not match (README of the recordings,
 // "Replaying").

@@ -19,6 +19,9 @@ const (
 	reasonGates          = "ReadinessGatesNotReady"
 	reasonCompleted      = "PodCompleted"
 	reasonFailed         = "PodFailed"
+
+	reasonSandboxNotReady = "PodSandboxNotReady"
+	sandboxStopped        = "pod sandbox is not ready"
 )
 
 // OwnedConditions are the conditions the kubelet writes; all others are passed through.
@@ -76,12 +79,42 @@ func withTransitionTime(in In, c v1.PodCondition) v1.PodCondition {
 }
 
 func readyToStart(in In) v1.PodCondition {
-	c := v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: v1.ConditionFalse}
-	if sandbox := in.Observed.Sandbox(); sandbox != nil && sandbox.Ready &&
-		(in.Pod.Spec.HostNetwork || len(sandbox.IPs) > 0) {
-		c.Status = v1.ConditionTrue
+	if missing := missingOfSandbox(in); missing != "" {
+		return v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: v1.ConditionFalse,
+			Reason: reasonSandboxNotReady, Message: missing}
 	}
-	return c
+	return v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: v1.ConditionTrue}
+}
+
+// missingOfSandbox is what keeps containers from being started in the Pod's sandbox, in the words
+// of v1.37; empty when nothing does.
+func missingOfSandbox(in In) string {
+	sandbox, ready := in.Observed.Sandbox(), 0
+	for _, s := range in.Observed.Sandboxes {
+		if s.Ready {
+			ready++
+		}
+	}
+	switch {
+	case sandbox == nil && !in.Facts.ContainersStopped.IsZero() && hadSandbox(in):
+		return sandboxStopped // it has been removed since; upstream's status ends with the stop
+	case sandbox == nil:
+		return "no pod sandbox exists"
+	case ready > 1:
+		return "multiple pod sandboxes are ready and need to be reconciled"
+	case !sandbox.Ready:
+		return sandboxStopped
+	case !in.Pod.Spec.HostNetwork && len(sandbox.IPs) == 0:
+		return "pod sandbox has no IP address"
+	}
+	return ""
+}
+
+// hadSandbox tells whether the Pod was shown with a sandbox, ready or stopped.
+func hadSandbox(in In) bool {
+	return slices.ContainsFunc(in.Pod.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodReadyToStartContainers && (c.Status == v1.ConditionTrue || c.Message == sandboxStopped)
+	})
 }
 
 func initializedCondition(in In, s v1.PodStatus, phase v1.PodPhase) v1.PodCondition {

@@ -2,6 +2,7 @@ package podstatus_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -135,26 +136,69 @@ func TestFieldsOfConditions(t *testing.T) {
 //
 // row: PST-17
 func TestReadyToStartContainers(t *testing.T) {
+	const (
+		none  = "False PodSandboxNotReady: no pod sandbox exists"
+		died  = "False PodSandboxNotReady: pod sandbox is not ready"
+		alone = "False PodSandboxNotReady: pod sandbox has no IP address"
+		many  = "False PodSandboxNotReady: multiple pod sandboxes are ready and need to be reconciled"
+		yes   = "True : "
+	)
+	ips := []string{"10.0.0.9"}
 	for name, c := range map[string]struct {
 		boxes []podplan.Sandbox
 		host  bool
-		want  v1.ConditionStatus
+		want  string
 	}{
-		"no sandbox": {nil, false, v1.ConditionFalse},
-		"a sandbox with an address": {[]podplan.Sandbox{{ID: "s", Ready: true, IPs: []string{"10.0.0.9"}}}, false,
-			v1.ConditionTrue},
-		"a sandbox without a network": {[]podplan.Sandbox{{ID: "s", Ready: true}}, false, v1.ConditionFalse},
-		"on the node's network":       {[]podplan.Sandbox{{ID: "s", Ready: true}}, true, v1.ConditionTrue},
-		"a sandbox that died": {[]podplan.Sandbox{{ID: "s", IPs: []string{"10.0.0.9"}}}, false,
-			v1.ConditionFalse},
-		"a sandbox that died, host": {[]podplan.Sandbox{{ID: "s"}}, true, v1.ConditionFalse},
-		"dead, and an older one is left": {
-			[]podplan.Sandbox{{ID: "t"}, {ID: "s", Ready: true, IPs: []string{"10.0.0.9"}}}, false, v1.ConditionFalse},
+		"no sandbox":                     {nil, false, none},
+		"no sandbox, host":               {nil, true, none},
+		"a sandbox with an address":      {[]podplan.Sandbox{{ID: "s", Ready: true, IPs: ips}}, false, yes},
+		"a sandbox without a network":    {[]podplan.Sandbox{{ID: "s", Ready: true}}, false, alone},
+		"on the node's network":          {[]podplan.Sandbox{{ID: "s", Ready: true}}, true, yes},
+		"a sandbox that died":            {[]podplan.Sandbox{{ID: "s", IPs: ips}}, false, died},
+		"a sandbox that died, host":      {[]podplan.Sandbox{{ID: "s"}}, true, died},
+		"dead, and an older one is left": {[]podplan.Sandbox{{ID: "t"}, {ID: "s", Ready: true, IPs: ips}}, false, died},
+		"another one, the older is dead": {[]podplan.Sandbox{{ID: "t", Ready: true, IPs: ips}, {ID: "s"}}, false, yes},
+		"two that are ready": {[]podplan.Sandbox{{ID: "t", Ready: true, IPs: ips}, {ID: "s", Ready: true, IPs: ips}},
+			false, many},
 	} {
 		in := running(testPod("a"))
 		in.Observed.Sandboxes, in.Pod.Spec.HostNetwork = c.boxes, c.host
-		if got := condition(podstatus.Generate(in), v1.PodReadyToStartContainers).Status; got != c.want {
-			t.Errorf("%s: got %s, want %s", name, got, c.want)
+		got := condition(podstatus.Generate(in), v1.PodReadyToStartContainers)
+		if text := fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message); text != c.want {
+			t.Errorf("%s: got %s, want %s", name, text, c.want)
+		}
+	}
+}
+
+// A Pod that has been stopped keeps saying that its sandbox is not ready when the sandbox has been
+// removed; one that never had one says that.
+//
+// row: PST-17
+func TestTheSandboxOfAStoppedPodIsRemoved(t *testing.T) {
+	shown := func(status v1.ConditionStatus, message string) []v1.PodCondition {
+		return []v1.PodCondition{{Type: v1.PodReadyToStartContainers, Status: status, Message: message}}
+	}
+	const none, died = "no pod sandbox exists", "pod sandbox is not ready"
+	for name, c := range map[string]struct {
+		was     []v1.PodCondition
+		stopped bool
+		want    string
+	}{
+		"it was ready":                   {shown(v1.ConditionTrue, ""), true, died},
+		"it was stopped":                 {shown(v1.ConditionFalse, died), true, died},
+		"there was none":                 {shown(v1.ConditionFalse, none), true, none},
+		"nothing was shown":              {nil, true, none},
+		"the Pod gets another one":       {shown(v1.ConditionTrue, ""), false, none},
+		"the Pod gets another one again": {shown(v1.ConditionFalse, died), false, none},
+	} {
+		in := running(testPod("a"))
+		in.Observed.Sandboxes, in.Pod.Status.Conditions = nil, c.was
+		if c.stopped {
+			in.Facts.ContainersStopped = now
+		}
+		if got := condition(podstatus.Generate(in), v1.PodReadyToStartContainers); got.Status != v1.ConditionFalse ||
+			got.Message != c.want {
+			t.Errorf("%s: got %s %s, want False %s", name, got.Status, got.Message, c.want)
 		}
 	}
 }

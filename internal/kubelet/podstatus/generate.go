@@ -123,7 +123,7 @@ func Phase(in In, s v1.PodStatus) v1.PodPhase {
 	switch {
 	case in.End != nil && in.End.Reason == podplan.DeadlineReason:
 		return v1.PodFailed
-	case done && sidecarRuns(in):
+	case done && sidecarRuns(in) && appMade(in):
 		return v1.PodRunning
 	case done:
 		return outcome
@@ -151,6 +151,13 @@ func sidecarRuns(in In) bool {
 		}
 	}
 	return false
+}
+
+// appMade tells whether an app container was made: else the init containers decide, and sidecars do
+// not count.
+func appMade(in In) bool {
+	return slices.ContainsFunc(podplan.Members(in.Pod),
+		func(m podplan.Member) bool { return m.Kind == podplan.App && in.Observed.Latest(m.Name) != nil })
 }
 
 // noAppContainers tells whether an app container has no record, of a Pod that did not fail by

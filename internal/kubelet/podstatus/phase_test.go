@@ -57,12 +57,22 @@ func TestPhases(t *testing.T) {
 	was := func(p v1.PodPhase) func(*podstatus.In) {
 		return func(in *podstatus.In) { in.Pod.Status.Phase = p }
 	}
+	sidecar := func(in *podstatus.In) {
+		in.Pod.Spec.InitContainers = append([]v1.Container{{Name: "s", Image: "img",
+			RestartPolicy: new(v1.ContainerRestartPolicyAlways)}}, in.Pod.Spec.InitContainers...)
+	}
 	for _, c := range []struct {
 		name   string
 		in     podstatus.In
 		change []func(*podstatus.In)
 		want   v1.PodPhase
 	}{
+		{"the init container has failed for good, a sidecar runs", withInit(never, "s=run", "i=1"),
+			[]func(*podstatus.In){sidecar}, v1.PodFailed},
+		{"the init container is tried again, a sidecar runs", withInit(always, "s=run", "i=1"),
+			[]func(*podstatus.In){sidecar}, v1.PodPending},
+		{"all have ended well, a sidecar runs", withInit(never, "s=run", "i=0", "a=0", "b=0"),
+			[]func(*podstatus.In){sidecar}, v1.PodRunning},
 		{"nothing yet", withInit(always), nil, v1.PodPending},
 		{"the init container runs", withInit(always, "i=run"), nil, v1.PodPending},
 		{"the init container has failed and is tried again", withInit(always, "i=1"), nil, v1.PodPending},

@@ -184,8 +184,8 @@ func (l *podRun) sendStep(ctx context.Context, step int, r request, wanted bool)
 	if !refused && !wanted && len(headers) == 0 {
 		return nil
 	}
-	line := map[string]any{"step": float64(step), "verb": r.Method, "path": r.Path, "code": float64(a.code),
-		"headers": headers}
+	line := map[string]any{"step": float64(step), "verb": r.Method, "path": l.normalizePaths(r.Path),
+		"code": float64(a.code), "headers": headers}
 	if refused || wanted {
 		var body any
 		if json.Unmarshal([]byte(l.normalizePaths(string(a.body))), &body) == nil {
