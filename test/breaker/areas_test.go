@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"os"
 	"slices"
 	"testing"
 
@@ -22,4 +23,18 @@ func TestTheBreakOfWorkloadsAndPlacesIsNamed(t *testing.T) {
 		b.playAll(t.Context(), r, s, slices.Concat(newWorkloadKinds, newSchedulingKinds))
 	}
 	r.report(t, leastAreasPercent)
+}
+
+// The same for the kinds for which no rule was made; they have to be set up, and their points are
+// for comparing.
+func TestTheFreshBreakOfWorkloadsAndPlacesIsNamed(t *testing.T) {
+	if os.Getenv("GANTRY_FRESH") == "" {
+		t.Skip("plays dozens of breaks with GANTRY_FRESH=1")
+	}
+	seed, seeds := number("GANTRY_SEED", 1), number("GANTRY_SEEDS", 1)
+	b, r := startOn(t, newBreaker, testcluster.WithFeatures(features.Features{GenericWorkload: true})), newTotals()
+	for s := seed; s < seed+seeds; s++ {
+		b.playAll(t.Context(), r, s, freshAreaKinds)
+	}
+	r.report(t, 0)
 }

@@ -57,7 +57,8 @@ var newSchedulingKinds = []kind{
 
 	{"places: label that no node may have", single("$C", affine(`{matchExpressions: [{key: kubernetes.io/hostname, `+
 		`operator: DoesNotExist}]}`)), "pod/$C",
-		[]truth{{kinds: "Pod", field: "nodeAffinity", value: "kubernetes.io/hostname", numbers: []string{"3|node-1"}}}, ""},
+		[]truth{{kinds: "Pod", field: "nodeAffinity", value: "kubernetes.io/hostname",
+			numbers: []string{"3|node-1"}}}, ""},
 	{"places: apart from Pods of a label in all namespaces", single("$A", `{nodeSelector: {kubernetes.io/hostname: `+
 		`node-1}, `+
 		`containers: [`+app+`]}`), "pod/$C",
@@ -74,7 +75,8 @@ var newSchedulingKinds = []kind{
 		`], topologySpreadConstraints: [{maxSkew: 1, minDomains: 2, topologyKey: kubernetes.io/hostname, `+
 		`nodeTaintsPolicy: `+
 		`Honor, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: $C}}}]}`), "deployment/$C",
-		[]truth{{kinds: podOrOwner, field: "minDomains|topologySpreadConstraints", value: "2|", numbers: []string{"1", "2"}}},
+		[]truth{{kinds: podOrOwner, field: "minDomains|topologySpreadConstraints", value: "2|",
+			numbers: []string{"1", "2"}}},
 		""},
 
 	{"devices: less memory than is asked of it", devices("$NS", "1", "1", `{name: one, capacity: {memory: {value: `+
@@ -122,7 +124,8 @@ var newSchedulingKinds = []kind{
 		", preemptionPolicy: Never") + single("$C", `{priorityClassName: $NS-$B, nodeSelector: `+
 		`{kubernetes.io/hostnam: `+
 		`node-1}, tolerations: [{key: team, value: $TEAMx}], containers: [`+app+`]}`), "pod/$C",
-		[]truth{{kinds: "Pod", field: "nodeSelector", value: "kubernetes.io/hostnam", want: "kubernetes.io/hostname"}}, ""},
+		[]truth{{kinds: "Pod", field: "nodeSelector", value: "kubernetes.io/hostnam",
+			want: "kubernetes.io/hostname"}}, ""},
 	{"two at once: DaemonSet without its class, for a node that is not " +
 		"there", object("apps/v1", "DaemonSet", "$C", `spec: `+
 		`{selector: {matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}}, spec: {priorityClassName: `+
