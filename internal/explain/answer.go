@@ -34,6 +34,9 @@ type In struct {
 	LastLogs map[string]string // the last lines of containers that ended otherwise than with 0, by name
 	Objects  *finding.Cluster  // what the Pod may depend on; nil: not read
 	Drivers  *Drivers          // CSI drivers of the Pod's node; nil: not known
+	// how many processes the kernel killed for want of memory in containers that run, by container;
+	// nil: not known
+	Kills map[string]uint64
 	// what packets of the Pod meet; nil: not read, as no container names an address
 	PacketState *packet.ClusterState
 	// the API server keeps no journal: Entries are those of FactsOfEvents

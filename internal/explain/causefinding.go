@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/explain/whatif"
 	nodeutil "github.com/gantry-project/gantry/internal/node"
 )
 
@@ -167,6 +168,14 @@ func failedFinding(in In) (finding.Finding, bool) {
 		f.Numbers = map[string]string{"activeDeadlineSeconds": f.Value}
 		f.Want = fmt.Sprint(10 * *d)
 		f.Message = fmt.Sprintf("The Pod ran longer than its activeDeadlineSeconds of %d and was ended.", *d)
+		f.Remedies = asRemedies([]Fix{editedPodFix(in, fmt.Sprintf("make it anew with more time: "+
+			"activeDeadlineSeconds %s", f.Want), func(s *corev1.PodSpec) {
+			longer := 10 * *d
+			s.ActiveDeadlineSeconds = &longer
+			if whatif.OwnerOf(p).Kind == "" {
+				s.NodeName = "" // the scheduler looks for room again
+			}
+		})})
 		return f, true
 	case short && resource != "":
 		outOf(in, &f, resource)

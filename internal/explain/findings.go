@@ -262,7 +262,7 @@ func podFindings(in In, a Answer) (told, more []finding.Finding) {
 		told = append(told, refusalFindings(in, a.refusals)...)
 		told = append(told, probeFindings(in)...)
 		told = append(told, hookFindings(in)...)
-		more = containerFindings(in)
+		more = append(containerFindings(in), killedProcesses(in)...)
 	} else if x, _, ok := newest[journal.ContainerExited](in,
 		func(x journal.ContainerExited) bool { return x.ExitCode != 0 }); ok {
 		told = append(told, finding.Finding{Code: "ContainerExited", Stage: finding.StageRun, Object: in.object(),

@@ -35,6 +35,7 @@ func podGroup(in In) *Answer {
 		return nil // its Pods are scheduled one by one
 	}
 	members, bound := membersOf(in, gangscheduling.PodGroupNameOf)
+	a.Findings = heldMembers(in, members)
 	var gated []string
 	members = slices.DeleteFunc(members, func(p *corev1.Pod) bool {
 		if len(p.Spec.SchedulingGates) == 0 {
@@ -91,6 +92,8 @@ func groupUnschedulable(a *Answer, in In, c groupMembers) *Answer {
 		"and only %d can be placed: none is bound.", g.Nodes[in.Pod.Name], c.name, c.minMembers,
 		c.boundMembers+len(g.Nodes))
 	groupBlocked(a, in, g, need)
+	a.Findings = append(append(a.Findings, withoutRoom(in, c, c.boundMembers+len(g.Nodes))),
+		refusalFindings(in.of(g.Unschedulable), g.Refusals)...)
 	a.Next = "the whole group is tried again when a node, a Pod or a volume changes in a way that can help one of them"
 	for _, r := range whatif.CompleteGroup(ctx, w, need, g) {
 		a.Fixes = append(a.Fixes, Fix{Description: r.Description, Run: r.Run, Proven: true})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/shellquote"
@@ -103,10 +104,7 @@ func avoidPreemption(in In, f journal.Preempted) []Fix {
 		never := manifestFix(
 			fmt.Sprintf("set preemptionPolicy Never on the class %s: its Pods then wait for room instead of taking "+
 				"it; Pods made before keep theirs", class), "priorityclass/"+class, `{"preemptionPolicy":"Never"}`)
-		never.Run = []string{
-			fmt.Sprintf(
-				`kubectl get priorityclass %s -o json | kubectl patch --local -f - --type=merge -p `+
-					`'{"preemptionPolicy":"Never"}' -o json | kubectl replace --force -f -`, class)}
+		never.Run = []string{remadeClass(class, string(corev1.PreemptNever))}
 		fixes = append(fixes, never)
 	}
 	return fixes

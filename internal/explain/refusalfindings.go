@@ -64,6 +64,8 @@ func refusalFinding(in In, r journal.NodeRefusal, j refusalField) finding.Findin
 		f.Numbers[x.Resource+".allocatable"] = amount(x.Resource, x.Available)
 		f.Numbers[x.Resource+".short"] = amount(x.Resource, x.Requested-free)
 	}
+	text, who := whoHolds(in, r)
+	f.Message, f.Related = f.Message+text, append(f.Related, who...)
 	if n := in.ClusterContext.node(r.Node); n != nil && r.Plugin == "TaintToleration" {
 		var taints []string
 		for _, t := range n.Spec.Taints {

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
 	nodeutil "github.com/gantry-project/gantry/internal/node"
@@ -89,6 +90,7 @@ func nominated(a *Answer, in In) *Answer {
 		}
 		left := max(p.DeletionTimestamp.Sub(in.Now), 0)
 		leaving = max(leaving, left)
+		a.Findings = append(a.Findings, waitsForVictim(in, p, grace, left))
 		victims = append(victims,
 			fmt.Sprintf("%s (priority %d) is terminating since %s ago with a grace period of %ds, %s of it left",
 				p.Name, pod.Priority(p),
@@ -188,7 +190,11 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 			a.Facts = append(a.Facts, fmt.Sprintf("and %d more nodes", len(refusals)-maxNodesShown))
 			break
 		}
-		a.Facts = append(a.Facts, refusalText(n, in))
+		fact := refusalText(n, in)
+		if text, _ := whoHolds(in, n); text != "" {
+			fact += "." + strings.TrimSuffix(text, ".")
+		}
+		a.Facts = append(a.Facts, fact)
 	}
 	if text := overhead(in.Pod); text != "" {
 		a.Facts = append(a.Facts, text)
@@ -303,9 +309,12 @@ func preemption(a *Answer, in In) {
 	}
 	a.Cause += fmt.Sprintf(" Preempting %s on %s would make room, but the Pod has preemptionPolicy Never%s: nothing "+
 		"is evicted for it.", strings.Join(names, " and "), v.Node, from)
+	f := neverPreempts(in, v)
 	if r, ok := whatif.RaisePriority(w, v); ok {
 		a.Fixes = append(a.Fixes, Fix{Description: r.Description, Run: r.Run})
+		f.Remedies = append([]finding.Remedy{{Say: r.Description, Run: r.Run}}, f.Remedies...)
 	}
+	a.Findings = append(a.Findings, f)
 }
 
 func notAttempted(a *Answer, in In) {

@@ -195,10 +195,15 @@ func (b *breaker) resourceOf(kind, namespace string) (dynamic.ResourceInterface,
 	return b.resource(gvk.GroupKind(), namespace)
 }
 
-// changeAll makes the changes of a text, one a line, each when its object has settled; none of an
-// empty one.
+// changeAll makes the changes of a text, one a line, each when its object has settled, and what
+// stepOf knows; none of an empty one.
 func (b *breaker) changeAll(ctx context.Context, namespace, text string) error {
 	for line := range strings.Lines(text) {
+		if done, err := b.stepOf(ctx, namespace, line); err != nil {
+			return err
+		} else if done {
+			continue
+		}
 		target, _, _ := strings.Cut(line, " ")
 		b.settled(ctx, namespace, target)
 		if err := b.change(ctx, namespace, line); err != nil {

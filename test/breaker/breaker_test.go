@@ -189,9 +189,10 @@ func number(name string, otherwise int) int {
 // start starts a cluster with three nodes: a plain one, a tainted one and a cordoned one.
 func start(t *testing.T) *breaker { return startOn(t, newBreaker) }
 
-// startOn is start with a way to make the breaker.
-func startOn(t *testing.T, newBreaker func(*testcluster.Cluster) (*breaker, error)) *breaker {
-	c := testcluster.Start(t, testcluster.WithNodes("node-1", "node-2", "node-3"))
+// startOn is start with a way to make the breaker and more options of the cluster.
+func startOn(t *testing.T, newBreaker func(*testcluster.Cluster) (*breaker, error),
+	more ...testcluster.Option) *breaker {
+	c := testcluster.Start(t, append(more, testcluster.WithNodes("node-1", "node-2", "node-3"))...)
 	for _, code := range []int{0, 3, 4} {
 		c.On(testcluster.Match{Image: fmt.Sprintf("exit-%d", code)},
 			testcluster.Script{Main: func(*testcluster.Process) int { return code }})

@@ -58,7 +58,35 @@ func budget(c *Cluster, o metav1.Object, self Object) []Finding {
 				Run: []string{fmt.Sprintf("gantry why pod/%s -n %s", p.Name, p.Namespace)}})
 		}
 	}
-	return append([]Finding{f}, c.sharedBudgets(b, self)...)
+	out := append([]Finding{f}, c.heldUnhealthy(b, f)...)
+	return append(out, c.sharedBudgets(b, self)...)
+}
+
+// heldUnhealthy finds Pods that are not ready and may not be evicted either, as their budget has
+// too few healthy ones: by default a drain waits for them too.
+func (c *Cluster) heldUnhealthy(b *policyv1.PodDisruptionBudget, f Finding) []Finding {
+	p := b.Spec.UnhealthyPodEvictionPolicy
+	if p != nil && *p == policyv1.AlwaysAllow || b.Status.CurrentHealthy >= b.Status.DesiredHealthy {
+		return nil
+	}
+	f.Code, f.Field, f.Value, f.Want = "UnhealthyHeld", "spec.unhealthyPodEvictionPolicy",
+		string(policyv1.IfHealthyBudget), string(policyv1.AlwaysAllow)
+	f.Related = nil
+	var names []string
+	for _, p := range c.unhealthy(b) {
+		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			f.Related, names = append(f.Related, objectOf("Pod", p)), append(names, p.Name)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	f.Message = fmt.Sprintf("Budget %s keeps also Pods that are not ready from eviction (unhealthyPodEvictionPolicy "+
+		"IfHealthyBudget, the default), as %d of the %d that must be healthy are: %s.", b.Name, b.Status.CurrentHealthy,
+		b.Status.DesiredHealthy, joined(names))
+	f.Remedies = []Remedy{{Say: "let Pods that are not ready be evicted always: they serve nobody", Run: []string{
+		kubectl(f.Object, "patch", `--type=merge -p '{"spec":{"unhealthyPodEvictionPolicy":"AlwaysAllow"}}'`)}}}
+	return []Finding{f}
 }
 
 // budgetRule is the field of a budget with its number.

@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -82,10 +83,14 @@ func waitsForEnd(c *Cluster, j *batchv1.Job, self Object) []Finding {
 		Numbers: map[string]string{"terminating": fmt.Sprint(*j.Status.Terminating)},
 		Message: fmt.Sprintf("Job %s makes no new Pod while %d of its Pods are ending (podReplacementPolicy Failed).",
 			self.Name, *j.Status.Terminating)}
+	ending := lastEnding(c.podsOf(j), func(*corev1.Pod) bool { return true })
 	for _, x := range c.podsOf(j) {
 		if x.DeletionTimestamp != nil {
 			f.Related = append(f.Related, objectOf("Pod", x))
 		}
+	}
+	if ending != nil {
+		c.untilItEnds(&f, ending)
 	}
 	return []Finding{f}
 }

@@ -145,6 +145,7 @@ var rules = []rule{
 	{"shared paths", []string{"Ingress"}, sharedPaths},
 	{"files on disk", templated, diskFiles},
 	{"device selectors", []string{"Pod"}, deviceSelectors},
+	{"device pools", []string{"Pod", "ResourceClaim", "ResourceSlice"}, incompletePools},
 }
 
 // Of returns what is wrong with one object and with what it controls, worst first.

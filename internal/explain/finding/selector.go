@@ -77,6 +77,29 @@ func nearestLabels(want map[string]string, among []labelled) (d labelDifference,
 	return d, ok
 }
 
+// onlyOtherValue finds the one label of several whose value keeps a selector from all objects that
+// have the rest, where these have one value there.
+func onlyOtherValue(want map[string]string, among []labelled) (d labelDifference, ok bool) {
+	for _, x := range among {
+		var wrong []string
+		for _, k := range slices.Sorted(maps.Keys(want)) {
+			if x.labels[k] != want[k] {
+				wrong = append(wrong, k)
+			}
+		}
+		if len(want) < 2 || len(wrong) != 1 || x.labels[wrong[0]] == "" {
+			continue
+		}
+		k := wrong[0]
+		if ok && (d.key != k || d.has != x.labels[k]) {
+			return labelDifference{}, false
+		}
+		d, ok = labelDifference{of: x, wantKey: k, wantValue: want[k], key: k, has: x.labels[k],
+			how: "its value: all other labels are there"}, true
+	}
+	return d, ok
+}
+
 // selected returns those that a selector matches.
 func selected(want map[string]string, among []labelled) []labelled {
 	s := labels.SelectorFromSet(want)
@@ -130,6 +153,9 @@ func selectsNothing(c *Cluster, o metav1.Object, self Object) []Finding {
 	c.selectedElsewhere(&f, want)
 	c.onWorkloads(&f, want)
 	d, ok := nearestLabels(want, among)
+	if !ok {
+		d, ok = onlyOtherValue(want, among)
+	}
 	if !ok {
 		return []Finding{f}
 	}

@@ -46,28 +46,41 @@ func waitsForOldPod(c *Cluster, o metav1.Object, self Object) []Finding {
 	if ending == nil || o.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	grace := int64(0)
-	if g := ending.DeletionGracePeriodSeconds; g != nil {
-		grace = *g
-	}
-	left := ending.DeletionTimestamp.Sub(c.Now)
+	grace := graceOf(ending)
 	f := Finding{Code: "WaitsForEnd", Severity: Note, Stage: StageChange, Object: self, Field: field, Value: value,
-		Related: []Object{objectOf("Pod", ending)}, Numbers: map[string]string{"graceSeconds": fmt.Sprint(grace),
-			"left": max(left, 0).Round(time.Second).String()},
+		Related: []Object{objectOf("Pod", ending)}, Numbers: map[string]string{},
 		Message: fmt.Sprintf("%s %s makes no new Pod before Pod %s has ended (%s), which is being deleted with a "+
 			"grace period of %d s.", self.Kind, self.Name, ending.Name, rule, grace)}
 	if field == "" {
 		f.Field, f.Value = "spec.template.spec.terminationGracePeriodSeconds", fmt.Sprint(grace)
 	}
+	c.untilItEnds(&f, ending)
+	return []Finding{f}
+}
+
+// graceOf is the grace period, in seconds, with which a Pod is being deleted.
+func graceOf(p *corev1.Pod) int64 {
+	if g := p.DeletionGracePeriodSeconds; g != nil {
+		return *g
+	}
+	return 0
+}
+
+// untilItEnds adds to a finding about a Pod that is waited for how long it may take, and what
+// makes it shorter.
+func (c *Cluster) untilItEnds(f *Finding, ending *corev1.Pod) {
+	left := ending.DeletionTimestamp.Sub(c.Now)
+	f.Numbers["graceSeconds"] = fmt.Sprint(graceOf(ending))
+	f.Numbers["left"] = max(left, 0).Round(time.Second).String()
 	if left > longEnd {
 		f.Severity = Threat
-		f.Message += fmt.Sprintf(" Of that %s are left, unless its program ends sooner.", f.Numbers["left"])
+		f.Message += fmt.Sprintf(" Of its grace period of %d s %s are left, unless its program ends sooner.",
+			graceOf(ending), f.Numbers["left"])
 	}
-	f.Remedies = []Remedy{{Say: "let the program end when it is told to (TERM), or see what it does",
-		Run: []string{fmt.Sprintf("gantry why pod/%s -n %s", ending.Name, self.Namespace)}},
-		{Say: "or give it less time: what still runs after 5 s is killed, and loses what it has not saved",
-			Run: []string{kubectl(objectOf("Pod", ending), "delete", "--grace-period=5 --wait=false")}}}
-	return []Finding{f}
+	f.Remedies = append(f.Remedies, Remedy{Say: "let the program end when it is told to (TERM), or see what it does",
+		Run: []string{fmt.Sprintf("gantry why pod/%s -n %s", ending.Name, ending.Namespace)}},
+		Remedy{Say: "or give it less time: what still runs after 5 s is killed, and loses what it has not saved",
+			Run: []string{kubectl(objectOf("Pod", ending), "delete", "--grace-period=5 --wait=false")}})
 }
 
 // lastEnding is the Pod that is being deleted and has the longest grace period left, of those that

@@ -317,7 +317,8 @@ func podsNotMade(c *Cluster, o metav1.Object, self Object) []Finding {
 	if x := c.Get(root); x != nil {
 		self, o = root, x
 	}
-	return slices.Concat(out, c.refusalCauses(self, o, e.Message), c.refusedByDefault(self, o, e.Message))
+	return slices.Concat(out, c.refusalCauses(self, o, e.Message), c.refusedByDefault(self, o, e.Message),
+		c.quotasBeyond(self, o, e.Message))
 }
 
 // job finds a Job that can make no progress by its own settings.

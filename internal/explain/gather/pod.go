@@ -53,6 +53,7 @@ func gatherInput(ctx context.Context, r *reader, q Question, arg string) (in exp
 			demand: demandOf(&in.Pod.Spec)})
 		readElsewhere(ctx, r, in.Objects, self)
 		in.Drivers = readDrivers(ctx, r, in)
+		in.Kills = readKills(ctx, r, in.Pod)
 	}
 	return in, err
 }
@@ -132,6 +133,22 @@ func readPodObjects(ctx context.Context, r *reader, in *explain.In) error {
 	}
 	in.PacketState = podPackets(ctx, r, in.Pod)
 	return nil
+}
+
+// readKills asks the kubelet's metrics, which every kubelet serves, for processes that the kernel
+// killed in containers that run; nil where none can have been killed, and when it does not tell.
+func readKills(ctx context.Context, r *reader, p *corev1.Pod) map[string]uint64 {
+	if !explain.MayLoseProcesses(p) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	kubelet := r.client.CoreV1().RESTClient().Get().Resource("nodes").Name(p.Spec.NodeName).SubResource("proxy")
+	raw, err := kubelet.Suffix("metrics", "cadvisor").DoRaw(ctx)
+	if err != nil {
+		return nil
+	}
+	return explain.KillsOf(string(raw), p.Namespace, p.Name)
 }
 
 // readDrivers asks the kubelet of a Pod that uses CSI drivers and has not started, or goes, for

@@ -1,0 +1,40 @@
+package breaker
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/gantry-project/gantry/internal/features"
+	"github.com/gantry-project/gantry/testcluster"
+)
+
+// leastAreasPercent of the points of newWorkloadKinds and newSchedulingKinds has to be reached.
+const leastAreasPercent = 0
+
+// As TestTheBreakIsNamed, for workloads and scheduling; gangs are served.
+func TestTheBreakOfWorkloadsAndPlacesIsNamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays dozens of breaks")
+	}
+	seed, seeds := number("GANTRY_SEED", 1), number("GANTRY_SEEDS", 1)
+	b, r := startOn(t, newBreaker, testcluster.WithFeatures(features.Features{GenericWorkload: true})), newTotals()
+	for s := seed; s < seed+seeds; s++ {
+		b.playAll(t.Context(), r, s, slices.Concat(newWorkloadKinds, newSchedulingKinds))
+	}
+	r.report(t, leastAreasPercent)
+}
+
+// The same for the kinds for which no rule was made; they have to be set up, and their points are
+// for comparing.
+func TestTheFreshBreakOfWorkloadsAndPlacesIsNamed(t *testing.T) {
+	if os.Getenv("GANTRY_FRESH") == "" {
+		t.Skip("plays dozens of breaks with GANTRY_FRESH=1")
+	}
+	seed, seeds := number("GANTRY_SEED", 1), number("GANTRY_SEEDS", 1)
+	b, r := startOn(t, newBreaker, testcluster.WithFeatures(features.Features{GenericWorkload: true})), newTotals()
+	for s := seed; s < seed+seeds; s++ {
+		b.playAll(t.Context(), r, s, freshAreaKinds)
+	}
+	r.report(t, 0)
+}
