@@ -28,7 +28,7 @@ const reasonNotFound = "VolumeNotFound"
 // as the external-health-monitor does.
 type healthMonitor struct {
 	*Provisioner
-	// by PersistentVolume: what its claim's status says; one that is not there has not been looked at
+	// by PersistentVolume: what its claim's status says; one that is new is not there
 	written map[types.UID][]v1.VolumeHealthCondition
 }
 

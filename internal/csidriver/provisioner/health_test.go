@@ -34,12 +34,13 @@ func (r *reporter) ControllerGetVolumeHealth(_ context.Context, q *csipb.Control
 func TestClaimsSayHowTheirVolumesAre(t *testing.T) {
 	claim := &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "c"}}
 	volume := func(name, driver, node string) *v1.PersistentVolume {
+		on := []v1.NodeSelectorRequirement{{Key: here.TopologyKey, Values: []string{node}}}
 		return &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "v"},
 			Spec: v1.PersistentVolumeSpec{ClaimRef: &v1.ObjectReference{Namespace: "ns", Name: "data", UID: "c"},
 				PersistentVolumeSource: v1.PersistentVolumeSource{CSI: &v1.CSIPersistentVolumeSource{Driver: driver,
 					VolumeHandle: "h"}},
-				NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
-					MatchExpressions: []v1.NodeSelectorRequirement{{Key: here.TopologyKey, Values: []string{node}}}}}}}},
+				NodeAffinity: &v1.VolumeNodeAffinity{Required: &v1.NodeSelector{
+					NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: on}}}}},
 			Status: v1.PersistentVolumeStatus{Phase: v1.VolumeBound}}
 	}
 	gone := csipb.VolumeHealthErrorType_INACCESSIBLE
@@ -64,7 +65,8 @@ func TestClaimsSayHowTheirVolumesAre(t *testing.T) {
 		{"the same in other words", []*csipb.VolumeHealth_VolumeHealthEntry{entry(gone, "ImageMissing", "b")}, nil,
 			"Inaccessible ImageMissing a;", 1},
 		{"no answer", nil, status.Error(codes.Unavailable, "no"), "Inaccessible ImageMissing a;", 1},
-		{"no reason", []*csipb.VolumeHealth_VolumeHealthEntry{entry(gone, "", "")}, nil, "Inaccessible ImageMissing a;", 1},
+		{"no reason", []*csipb.VolumeHealth_VolumeHealthEntry{entry(gone, "", "")}, nil,
+			"Inaccessible ImageMissing a;", 1},
 		{"a kind of later versions", []*csipb.VolumeHealth_VolumeHealthEntry{entry(gone, "ImageMissing", "a"),
 			entry(99, "New", "")}, nil, "Inaccessible ImageMissing a;", 1},
 		{"well again", nil, nil, "", 2},
@@ -73,7 +75,7 @@ func TestClaimsSayHowTheirVolumesAre(t *testing.T) {
 	} {
 		r.says, r.err = step.says, step.err
 		if err := m.round(t.Context()); err != nil {
-			t.Fatalf("%s: %v", step.name, err)
+			t.Fatalf("%s: got %v, want no error", step.name, err)
 		}
 		if got := said(t, client); got != step.want {
 			t.Errorf("%s: the claim says %q, want %q", step.name, got, step.want)
@@ -89,7 +91,8 @@ func TestClaimsSayHowTheirVolumesAre(t *testing.T) {
 	for _, v := range []*v1.PersistentVolume{volume("pv", here.Driver, "n2"), volume("pv", "e.example.com", "n1")} {
 		other := fake.NewClientset(claim, v)
 		o.Client = other
-		if err := newHealthMonitor(&Provisioner{o: o, driver: r}).round(t.Context()); err != nil || updates(other) != 0 {
+		err := newHealthMonitor(&Provisioner{o: o, driver: r}).round(t.Context())
+		if err != nil || updates(other) != 0 {
 			t.Errorf("of %s on %v: got %d writes and %v, want none", v.Spec.CSI.Driver, v.Spec.NodeAffinity,
 				updates(other), err)
 		}
