@@ -77,7 +77,8 @@ func main() {
 	flag.StringVar(&b.other.name, "name", "another API server", "its name and version, for the results")
 	flag.StringVar(&b.other.pids, "pids", "", "its processes and its etcd's, comma separated: their CPU time counts")
 	flag.IntVar(&b.number, "number", 0, "number of the instances, 1 to 99, for bridge and Pod addresses of their own")
-	flag.StringVar(&b.upstream, "upstream", "build/upstream", "directory of what hack/upstream.sh builds, for the part volumes")
+	flag.StringVar(&b.upstream, "upstream", "build/upstream",
+		"directory of what hack/upstream.sh builds, for the part volumes")
 	flag.BoolVar(&b.short, "short", false, "fewer repetitions, a shorter rest")
 	flag.BoolVar(&render, "render", false, "measure nothing, render "+resultsDir+"/README.md")
 	flag.StringVar(&b.out, "o", "",

@@ -28,7 +28,7 @@ const manyClaims = 100
 const benchClass = "bench"
 
 // volumeTurns is how often each side is measured.
-const volumeTurns = 3
+const volumeTurns = 2
 
 // volumes measures starts of Pods with a volume of a CSI driver on one node, and the same node with
 // 100 volumes at rest: Gantry's kubelet and controllers ("gantry") in turns with upstream's
@@ -292,20 +292,20 @@ func (v *volumeBench) end(ctx context.Context, names []string) error {
 	})
 }
 
-// spent is what the kubelet has spent in calls so far.
-type spent struct{ cri, csi time.Duration }
+// inKubeletCalls is what the kubelet has spent in calls so far.
+type inKubeletCalls struct{ cri, csi time.Duration }
 
 // spent reads the kubelet's metrics about the calls that make a Pod with a volume run.
-func (v *volumeBench) spent(ctx context.Context) (spent, error) {
+func (v *volumeBench) spent(ctx context.Context) (inKubeletCalls, error) {
 	raw, err := v.client.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes", v.node, "proxy/metrics").DoRaw(ctx)
 	if err != nil {
-		return spent{}, fmt.Errorf("metrics of the kubelet: %w", err)
+		return inKubeletCalls{}, fmt.Errorf("metrics of the kubelet: %w", err)
 	}
 	return readSpent(string(raw)), nil
 }
 
 // readSpent adds up the sums of durations in Prometheus' text format.
-func readSpent(text string) (s spent) {
+func readSpent(text string) (s inKubeletCalls) {
 	has := func(line string, names ...string) bool {
 		return slices.ContainsFunc(names, func(n string) bool { return strings.Contains(line, `"`+n+`"`) })
 	}

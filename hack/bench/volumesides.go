@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,11 +11,13 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	node "github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/test/ports"
 	"github.com/gantry-project/gantry/test/process"
 	"github.com/gantry-project/gantry/test/replay/instance"
@@ -40,18 +43,24 @@ func (b *bench) upstreamIsThere() error {
 	return nil
 }
 
+// kubeletDir is where upstream's kubelet keeps sockets of device plugins, whatever its --root-dir.
+const kubeletDir = "/var/lib/kubelet"
+
 // volumeBench is a `gantry server` on whose node kubelets take turns.
 type volumeBench struct {
 	*cluster
-	b         *bench
-	instance  *instance.Instance
-	node      string
-	seen      *podEvents
-	unwatch   func()
-	side      string // whose turn it is
-	turn      int
-	of        map[string]*volumeSamples   // by side
-	processes map[string]*process.Process // of the side that is measured, beside Gantry's own
+	b        *bench
+	instance *instance.Instance
+	node     string
+	address  string // of the node
+	seen     *podEvents
+	unwatch  func()
+	side     string // whose turn it is
+	turn     int
+	// upstream's kubelet has made a directory that there was not
+	madeKubeletDir bool
+	of             map[string]*volumeSamples   // by side
+	processes      map[string]*process.Process // of the side that is measured, beside Gantry's own
 
 	mu       sync.Mutex
 	attached map[string][2]time.Time // by VolumeAttachment: when it was seen, and when attached
@@ -98,6 +107,9 @@ func (v *volumeBench) startUpstream(ctx context.Context) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	if _, err := os.Stat(kubeletDir); errors.Is(err, os.ErrNotExist) {
+		v.madeKubeletDir = true
+	}
 	pki := filepath.Join(filepath.Dir(v.instance.Kubeconfig()), "pki")
 	if err := v.run("controllers", filepath.Join(v.b.upstream, "kube-controller-manager"), "--kubeconfig",
 		v.instance.Kubeconfig(), "--leader-elect=false", "--secure-port=0", "--kube-api-qps=5000",
@@ -119,8 +131,10 @@ kind: KubeletConfiguration
 failCgroupV1: false
 failSwapOn: false
 cgroupDriver: cgroupfs
+cgroupRoot: /gantry-%[4]s
+oomScoreAdj: 0
 enforceNodeAllocatable: []
-port: %d
+port: %[1]d
 healthzPort: 0
 authentication: {anonymous: {enabled: false}, webhook: {enabled: false}, x509: {clientCAFile: %[2]s/ca.crt}}
 authorization: {mode: AlwaysAllow}
@@ -133,7 +147,7 @@ podLogsDir: %[3]s/logs
 kubeAPIQPS: 5000
 kubeAPIBurst: 5000
 eventRecordQPS: 0
-`, port, pki, dir)
+`, port, pki, dir, node.ID(v.instance.Dir))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return err
 	}
@@ -141,7 +155,7 @@ eventRecordQPS: 0
 	if err := v.run("kubelet", filepath.Join(v.b.upstream, "kubelet"), "--config", config, "--kubeconfig",
 		filepath.Join(filepath.Dir(v.instance.Kubeconfig()), "kubelet.kubeconfig"), "--root-dir",
 		filepath.Join(dir, "kubelet"), "--cert-dir", filepath.Join(dir, "certs"), "--hostname-override", v.node,
-		"--container-runtime-endpoint", "unix://"+socket); err != nil {
+		"--node-ip", v.address, "--container-runtime-endpoint", "unix://"+socket); err != nil {
 		return err
 	}
 	if err := v.heartbeat(ctx, began); err != nil {
@@ -176,6 +190,11 @@ func (v *volumeBench) ready(ctx context.Context) error {
 		return err
 	}
 	v.node = nodes.Items[0].Name
+	for _, a := range nodes.Items[0].Status.Addresses {
+		if a.Type == v1.NodeInternalIP {
+			v.address = a.Address
+		}
+	}
 	ctx, v.unwatch = context.WithCancel(ctx)
 	if v.seen, err = v.watching(ctx); err != nil {
 		return err
@@ -312,7 +331,7 @@ func (v *volumeBench) stopSide() error {
 	return nil
 }
 
-// reports are the last words of the side's processes.
+// reports are the ends of what the side's processes printed.
 func (v *volumeBench) reports() string {
 	var out strings.Builder
 	for role, p := range v.processes {
@@ -329,5 +348,18 @@ func (v *volumeBench) remove() {
 	if err := v.stopSide(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 	}
+	if v.madeKubeletDir {
+		for _, name := range []string{"device-plugins/kubelet.sock", "device-plugins", ""} {
+			_ = os.Remove(filepath.Join(kubeletDir, name)) // what another kubelet has put there stays
+		}
+	}
+	links, _ := filepath.Glob("/var/log/containers/*") // upstream's kubelet makes them at this place alone
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil && strings.HasPrefix(to, v.instance.Dir+"/") {
+			_ = os.Remove(link) // it may be gone
+		}
+	}
+	// upstream's kubelet has mounted its directory over itself
+	_ = unix.Unmount(filepath.Join(v.instance.Dir, "upstream", "kubelet"), unix.MNT_DETACH)
 	v.b.remove(v.instance)
 }
