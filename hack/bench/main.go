@@ -44,6 +44,7 @@ type bench struct {
 	profiles       string // directory for CPU profiles of the parts that write
 	number         int    // of the instances
 	other          other  // a server to measure beside Gantry, where one is named
+	upstream       string // directory of upstream's kubelet, controllers and sidecars, for the part volumes
 	short          bool
 	out            string // directory of the results
 }
@@ -61,6 +62,7 @@ func (b *bench) parts() []part {
 		{"eviction", b.eviction}, {"managers", b.managers},
 		{"api", b.api}, {"load", b.load}, {"dns", b.dns}, {"capacity", b.capacity},
 		{"network/changes", b.changes}, {"network/connections", b.connections}, {"network/attachments", b.attachments},
+		{"volumes", b.volumes},
 	}
 }
 
@@ -75,6 +77,8 @@ func main() {
 	flag.StringVar(&b.other.name, "name", "another API server", "its name and version, for the results")
 	flag.StringVar(&b.other.pids, "pids", "", "its processes and its etcd's, comma separated: their CPU time counts")
 	flag.IntVar(&b.number, "number", 0, "number of the instances, 1 to 99, for bridge and Pod addresses of their own")
+	flag.StringVar(&b.upstream, "upstream", "build/upstream",
+		"directory of what hack/upstream.sh builds, for the part volumes")
 	flag.BoolVar(&b.short, "short", false, "fewer repetitions, a shorter rest")
 	flag.BoolVar(&render, "render", false, "measure nothing, render "+resultsDir+"/README.md")
 	flag.StringVar(&b.out, "o", "",
@@ -106,7 +110,11 @@ func names(parts []part) (all []string) {
 // chosen returns the parts selected by -only.
 func (b *bench) chosen() ([]part, error) {
 	if b.only == "" {
-		return b.parts(), nil
+		err := b.upstreamIsThere()
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "bench: volumes is left out:", err)
+		}
+		return slices.DeleteFunc(b.parts(), func(p part) bool { return p.name == "volumes" && err != nil }), nil
 	}
 	var out []part
 	wanted := strings.Split(b.only, ",")
@@ -151,6 +159,9 @@ func (b *bench) runPart(ctx context.Context, p part) error {
 	r := result.Here(strings.ReplaceAll(p.name, "/", "-"), b.binary)
 	if b.other.kubeconfig != "" && (p.name == "api" || p.name == "load") {
 		r.Beside = b.other.name
+	}
+	if p.name == "volumes" {
+		r.Beside = besideVolumes
 	}
 	var err error
 	if r.Figures, err = p.measure(ctx); err != nil {

@@ -147,7 +147,12 @@ func (p *page) Files() (out []string) {
 // Notes describes the machines, and the programs measured beside Gantry.
 func (p *page) Notes() (out []string) {
 	for i, m := range p.machines {
-		out = append(out, fmt.Sprintf("Machine %c: %s.", 'A'+i, m))
+		if i%2 == 0 { // two fit in a line
+			out = append(out, "")
+		} else {
+			out[len(out)-1] += " "
+		}
+		out[len(out)-1] += fmt.Sprintf("Machine %c: %s.", 'A'+i, m)
 	}
 	besides := map[string][]string{}
 	for _, r := range p.used {

@@ -37,11 +37,12 @@ func (u *Up) runLocalStorage(ctx context.Context, c runningCluster) error {
 	}
 	return runDriver(ctx, localDriver(localVolumesDir(&u.Instance), u.Instance.KubeletDir(),
 		u.Instance.NodeName), c.server.InProcess(&user.DefaultInfo{Name: pki.LocalStorageUser,
-		Groups: []string{user.AllAuthenticated}}))
+		Groups: []string{user.AllAuthenticated}}), u.Instance.APIServer.Gates.CSIVolumeHealth)
 }
 
-// runDriver runs a driver and, with a connection to the cluster, what provisions its volumes.
-func runDriver(ctx context.Context, o csidriver.Options, cluster *rest.Config) error {
+// runDriver runs a driver and, with a connection to the cluster, what provisions its volumes and,
+// with health, reports how they are.
+func runDriver(ctx context.Context, o csidriver.Options, cluster *rest.Config, health bool) error {
 	driver, err := csidriver.New(o)
 	if err != nil {
 		return err
@@ -55,7 +56,7 @@ func runDriver(ctx context.Context, o csidriver.Options, cluster *rest.Config) e
 	}
 	return noderole.RunAll(ctx, driver.Run, func(ctx context.Context) error {
 		return provisioner.Run(ctx, provisioner.Options{Client: client, Driver: csidriver.Name, Endpoint: o.Endpoint,
-			NodeName: o.NodeID, TopologyKey: csidriver.TopologyKey})
+			NodeName: o.NodeID, TopologyKey: csidriver.TopologyKey, Health: health})
 	})
 }
 
@@ -64,7 +65,7 @@ type CSIDriver struct {
 	Role                   cli.Role
 	volumes, kubelet, node string
 	endpoint, registration string
-	provision              bool
+	provision, health      bool
 }
 
 // Flags registers the driver's flags.
@@ -81,6 +82,8 @@ func (d *CSIDriver) Flags(f *pflag.FlagSet) {
 	f.BoolVar(&d.provision, "provision", true,
 		"make, grow and remove volumes for claims, report the node's storage capacity, and make the CSIDriver and "+
 			"the StorageClass; false when the external-provisioner and external-resizer do")
+	f.BoolVar(&d.health, "volume-health", false,
+		"write into claims' status how their volumes are; for an API server with the gate CSIVolumeHealth")
 }
 
 // Run runs the driver until ctx ends; volumes stay mounted.
@@ -112,7 +115,7 @@ func (d *CSIDriver) Run(ctx context.Context, cluster *rest.Config) error {
 	if !d.provision {
 		cluster = nil
 	}
-	return runDriver(ctx, o, cluster)
+	return runDriver(ctx, o, cluster, d.health)
 }
 
 // RunWithoutKubeconfig runs the driver in a Pod, with its ServiceAccount, or without an API server

@@ -44,8 +44,7 @@ func (d *Driver) NodeGetVolumeHealth(_ context.Context,
 	v, err := d.store.volumes.get(id)
 	switch {
 	case err != nil:
-		out.HealthStatuses = []*csipb.VolumeHealth_VolumeHealthEntry{ailment(csipb.VolumeHealthErrorType_INACCESSIBLE,
-			reasonRecordDamaged, "what is noted of the volume cannot be read: %v", err)}
+		out.HealthStatuses = []*csipb.VolumeHealth_VolumeHealthEntry{damagedRecord(err)}
 	case v == nil && len(paths) == 0:
 		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", id)
 	case v == nil:
@@ -55,6 +54,32 @@ func (d *Driver) NodeGetVolumeHealth(_ context.Context,
 		out.HealthStatuses = append(d.dataHealth(v), filesystemHealth(paths)...)
 	}
 	return &csipb.NodeGetVolumeHealthResponse{VolumeHealth: out}, nil
+}
+
+// ControllerGetVolumeHealth says what is wrong with a volume's files, wherever it is mounted. A
+// volume that the driver does not have is NotFound.
+func (d *Driver) ControllerGetVolumeHealth(_ context.Context,
+	r *csipb.ControllerGetVolumeHealthRequest) (*csipb.ControllerGetVolumeHealthResponse, error) {
+	id := r.GetVolumeId()
+	if id == "" {
+		return nil, status.Error(codes.InvalidArgument, "volume_id is missing")
+	}
+	out := &csipb.VolumeHealth{VolumeId: id}
+	switch v, err := d.store.volumes.get(id); {
+	case err != nil:
+		out.HealthStatuses = []*csipb.VolumeHealth_VolumeHealthEntry{damagedRecord(err)}
+	case v == nil:
+		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", id)
+	default:
+		out.HealthStatuses = d.dataHealth(v)
+	}
+	return &csipb.ControllerGetVolumeHealthResponse{VolumeHealth: out}, nil
+}
+
+// damagedRecord is the ailment of a volume whose record cannot be read.
+func damagedRecord(err error) *csipb.VolumeHealth_VolumeHealthEntry {
+	return ailment(csipb.VolumeHealthErrorType_INACCESSIBLE, reasonRecordDamaged,
+		"what is noted of the volume cannot be read: %v", err)
 }
 
 // ailment is one thing that is wrong with a volume.

@@ -35,6 +35,20 @@ func health(t *testing.T, d *csidriver.Driver, id, staged string) string {
 	return strings.Join(all, ", ")
 }
 
+// controllerHealth is the same of what the driver's controller says, which knows of no mount.
+func controllerHealth(t *testing.T, d *csidriver.Driver, id string) string {
+	t.Helper()
+	got, err := d.ControllerGetVolumeHealth(t.Context(), &csipb.ControllerGetVolumeHealthRequest{VolumeId: id})
+	if err != nil {
+		return status.Code(err).String()
+	}
+	var all []string
+	for _, e := range got.GetVolumeHealth().GetHealthStatuses() {
+		all = append(all, e.GetStatus().String()+" "+e.GetReason())
+	}
+	return strings.Join(all, ", ")
+}
+
 // shutdown has an ext4 file system answer with errors, as when its disk is gone
 // (EXT4_IOC_SHUTDOWN).
 func shutdown(t *testing.T, dir string) {
@@ -78,6 +92,12 @@ func TestTheDriverSaysWhatIsWrongWithAVolume(t *testing.T) {
 		t.Helper()
 		if got := health(t, d, id, staged); got != want {
 			t.Errorf("%s: got %q, want %q", what, got, want)
+		}
+		if what == "without its directory, and mounted" {
+			want = "NotFound" // the controller does not know what is mounted
+		}
+		if got := controllerHealth(t, d, id); got != want {
+			t.Errorf("%s: the controller says %q, want %q", what, got, want)
 		}
 	}
 	expect("a new volume", "")
@@ -154,6 +174,9 @@ func TestTheDriverSaysWhatIsWrongWithAVolume(t *testing.T) {
 	if got := health(t, d, "", staged); got != codes.InvalidArgument.String() {
 		t.Errorf("without an id: got %s", got)
 	}
+	if got := controllerHealth(t, d, ""); got != codes.InvalidArgument.String() {
+		t.Errorf("without an id: the controller says %s, want InvalidArgument", got)
+	}
 }
 
 // A directory volume is its directory; the storage is the directory of all volumes.
@@ -173,6 +196,9 @@ func TestTheDriverSaysWhatIsWrongWithItsStorage(t *testing.T) {
 	}
 	if got := health(t, d, id, ""); got != "INACCESSIBLE DirectoryMissing" {
 		t.Errorf("without its directory: got %q", got)
+	}
+	if got := controllerHealth(t, d, id); got != "INACCESSIBLE DirectoryMissing" {
+		t.Errorf("without its directory: the controller says %q, want INACCESSIBLE DirectoryMissing", got)
 	}
 	storage := func() string {
 		t.Helper()

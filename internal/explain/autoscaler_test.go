@@ -45,6 +45,24 @@ func TestWhyAnAutoscalerScales(t *testing.T) {
 		}, []corev1.Event{{Reason: "SuccessfulRescale", Message: "New size: 2; reason: All metrics below target",
 			LastTimestamp: metav1.NewTime(now.Add(-40 * time.Second))}},
 			[]string{"it last scaled 40s ago: New size: 2; reason: All metrics below target"}},
+		"within the tolerance": {func(h *autoscalingv2.HorizontalPodAutoscaler) {
+			h.Status.CurrentMetrics = []autoscalingv2.MetricStatus{cpu(54)}
+		}, nil, []string{"8% off the target is within the tolerance of 10%: the count stays"}},
+		"outside of a tolerance of its own": {func(h *autoscalingv2.HorizontalPodAutoscaler) {
+			h.Spec.Behavior = &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleUp: &autoscalingv2.HPAScalingRules{
+				Tolerance: resource.NewMilliQuantity(50, resource.DecimalSI)}}
+			h.Status.CurrentMetrics = []autoscalingv2.MetricStatus{cpu(54)}
+		}, nil, []string{"count as idle while it would scale up"}},
+		"a Pod without figures": {func(h *autoscalingv2.HorizontalPodAutoscaler) {
+			h.Status.CurrentMetrics = []autoscalingv2.MetricStatus{cpu(90)}
+		}, nil, []string{"Pods that are not ready or have no figures (1 of 2 are not ready) count as idle while it " +
+			"would scale up"}},
+		"one less is too few": {func(h *autoscalingv2.HorizontalPodAutoscaler) {
+			h.Status.CurrentMetrics = []autoscalingv2.MetricStatus{cpu(30)}
+		}, nil, []string{"one replica less would be above the target: 2 at the target do what 2 do now"}},
+		"one less would do": {func(h *autoscalingv2.HorizontalPodAutoscaler) {
+			h.Status.CurrentMetrics = []autoscalingv2.MetricStatus{cpu(20)}
+		}, nil, []string{"count as using their whole request while it would scale down"}},
 		"by the length of a queue": {func(h *autoscalingv2.HorizontalPodAutoscaler) {
 			queue := autoscalingv2.MetricIdentifier{Name: "queue"}
 			h.Spec.Metrics = append(h.Spec.Metrics, autoscalingv2.MetricSpec{
@@ -66,7 +84,10 @@ func TestWhyAnAutoscalerScales(t *testing.T) {
 		h.Status.Conditions = append(h.Status.Conditions, condition(autoscalingv2.ScalingActive,
 			"ValidMetricFound", ""))
 		c.change(h)
-		a := WhyObject(Subject{Now: now, Kind: "hpa", Namespace: "default", Name: "web", Object: h, Events: c.events})
+		ready, not := &corev1.Pod{}, &corev1.Pod{}
+		ready.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		a := WhyObject(Subject{Now: now, Kind: "hpa", Namespace: "default", Name: "web", Object: h, Events: c.events,
+			Pods: []*corev1.Pod{ready, not}})
 		got := a.Cause + "\n" + strings.Join(a.Facts, "\n")
 		for _, want := range c.want {
 			if a.State != "well" || !strings.Contains(got, want) {

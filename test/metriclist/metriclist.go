@@ -41,7 +41,7 @@ func (f Family) line() string {
 var described = regexp.MustCompile(`fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)".*variableLabels: \{([^}]*)\}`)
 
 // unquoted takes the quoting of a description's help away.
-var unquoted = strings.NewReplacer(`\"`, `"`, `\n`, " ", `\\`, `\`)
+var unquoted = strings.NewReplacer(`\"`, `"`, `\n`, " ", `\t`, " ", `\\`, `\`)
 
 // Registered lists every family that the collectors of a registry describe, with or without series.
 // Collectors that describe nothing are left out: see Gathered.

@@ -59,6 +59,7 @@ func TestTypesAreKnown(t *testing.T) {
 func TestEveryAbsenceHasAReason(t *testing.T) {
 	upstream := map[string]string{
 		"apiserver": "apiserver", "kubelet": "kubelet/metrics", "proxy": "proxy", "scheduler": "scheduler",
+		"controllers": "control",
 	}
 	all, err := readNotes()
 	if err != nil {

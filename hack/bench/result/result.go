@@ -65,13 +65,22 @@ func Round(v float64) float64 {
 
 // Durations returns a figure of samples, in milliseconds; without samples it has no values.
 func Durations(name string, samples []time.Duration) Figure {
-	f := Figure{Name: name, Unit: "ms", Samples: len(samples)}
+	var in []float64
+	for _, d := range samples {
+		in = append(in, Milliseconds(d))
+	}
+	return Samples(name, "ms", in)
+}
+
+// Samples returns the figure of samples of any unit; without samples it has no values.
+func Samples(name, unit string, samples []float64) Figure {
+	f := Figure{Name: name, Unit: unit, Samples: len(samples)}
 	if len(samples) == 0 {
 		return f
 	}
 	sorted := slices.Sorted(slices.Values(samples))
 	at := func(share float64) *float64 {
-		return new(Round(Milliseconds(sorted[min(len(sorted)-1, int(share*float64(len(sorted))))])))
+		return new(Round(sorted[min(len(sorted)-1, int(share*float64(len(sorted))))]))
 	}
 	f.Min, f.Median, f.P99 = at(0), at(0.5), at(0.99)
 	return f

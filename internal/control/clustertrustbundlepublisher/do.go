@@ -47,7 +47,9 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return q
 }
 
-func (c *controller) syncBundle(ctx context.Context, signer string) (time.Duration, error) {
+func (c *controller) syncBundle(ctx context.Context, signer string) (again time.Duration, err error) {
+	begin := c.controllerContext.Time()
+	defer func() { countSync(c.controllerContext.Time().Sub(begin), err) }()
 	have, err := c.bundles.List(labels.Everything())
 	if err != nil {
 		return 0, err

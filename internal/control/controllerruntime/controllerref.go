@@ -2,7 +2,9 @@ package controllerruntime
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -212,6 +214,18 @@ func IgnoreNotFound(err error) error {
 		return nil
 	}
 	return err
+}
+
+// StatusCode is the HTTP status of an error as upstream's metrics label it: 200 without an error,
+// 500 of one that has none.
+func StatusCode(err error) string {
+	if err == nil {
+		return "200"
+	}
+	if s := apierrors.APIStatus(nil); errors.As(err, &s) && s.Status().Code != 0 {
+		return strconv.Itoa(int(s.Status().Code))
+	}
+	return "500"
 }
 
 // IgnoreNamespaceTerminating returns nil if err says that the namespace is terminating, otherwise

@@ -16,7 +16,8 @@ import (
 type PodControl struct {
 	ControllerContext ControllerContext
 	Expectations      *Expectations
-	Controller        string // name in the journal
+	Controller        string          // name in the journal
+	Tried             func(err error) // told of each attempt to create a Pod, one after the other; may be nil
 }
 
 // CreatePods creates the Pods pod(0) … pod(n-1) in batches of 1, 2, 4, … run in parallel, so that a
@@ -30,6 +31,9 @@ func (h PodControl) CreatePods(ctx context.Context, o Owner, n int, pod func(i i
 		done += size
 		var first error
 		for _, err := range errs {
+			if h.Tried != nil {
+				h.Tried(err)
+			}
 			if err != nil {
 				h.Expectations.CreationObserved(o.Key(), 1)
 			}

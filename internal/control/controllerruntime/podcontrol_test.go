@@ -61,6 +61,14 @@ func TestCreateInBatches(t *testing.T) {
 			expect.SetExpectations(owner.Key(), 20, nil, time.Now())
 			h := controllerruntime.PodControl{ControllerContext: controllerruntime.ControllerContext{Client: client,
 				Recorder: recorder, Journal: journal.Discard{}}, Expectations: expect, Controller: "test"}
+			made, refused := 0, 0
+			h.Tried = func(err error) {
+				if err == nil {
+					made++
+				} else {
+					refused++
+				}
+			}
 			err := h.CreatePods(t.Context(), owner, 20,
 				func(int) *corev1.Pod { return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}} })
 			if (controllerruntime.IgnoreNamespaceTerminating(err) != nil) != c.fails ||
@@ -70,6 +78,9 @@ func TestCreateInBatches(t *testing.T) {
 			if int(tries.Load()) != c.tried || len(recorder.Events) != c.events {
 				t.Errorf("%d creations and %d events, want %d and %d", tries.Load(), len(recorder.Events), c.tried,
 					c.events)
+			}
+			if want := min(int(c.good), c.tried); made != want || refused != c.tried-want {
+				t.Errorf("was told of %d Pods made and %d refused, want %d and %d", made, refused, want, c.tried-want)
 			}
 			expect.CreationObserved(owner.Key(), int(min(c.good, 20))) // what the watch will deliver
 			if !expect.SatisfiedExpectations(owner.Key(), time.Now()) {

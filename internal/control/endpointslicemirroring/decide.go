@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/endpointslice/util"
 	"k8s.io/utils/ptr"
 )
 
@@ -31,6 +32,36 @@ func ShouldMirror(e *corev1.Endpoints) bool {
 // Plan is the writes of slices.
 type Plan struct {
 	Create, Update, Delete []*discoveryv1.EndpointSlice
+	Counts                 Counts
+}
+
+// Counts are endpoints and slices as upstream's metrics count them: endpoints that slices gain, get
+// changed and lose, addresses that are not mirrored, and what there is when the plan is done.
+type Counts struct {
+	Added, Updated, Removed, Skipped int
+	Endpoints, Slices                int
+}
+
+// count compares the endpoints of a slice, nil when there is none yet, with those wanted.
+func (c *Counts) count(have *discoveryv1.EndpointSlice, want []discoveryv1.Endpoint) {
+	left := util.EndpointSet{}
+	for i := range want {
+		left.Insert(&want[i])
+	}
+	c.Endpoints, c.Slices = c.Endpoints+len(left), c.Slices+1
+	if have != nil {
+		for i := range have.Endpoints {
+			e := &have.Endpoints[i]
+			switch same := left.Get(e); {
+			case same == nil:
+				c.Removed++
+			case !util.EndpointsEqualBeyondHash(same, e):
+				c.Updated++
+			}
+			left.Delete(e)
+		}
+	}
+	c.Added += len(left)
 }
 
 // Next compares the slices of a Service with its Endpoints: one slice for each subset and IP
@@ -41,15 +72,19 @@ func Next(service *corev1.Service, e *corev1.Endpoints, have []*discoveryv1.Endp
 	for _, s := range have {
 		left[keyOf(s)] = append(left[keyOf(s)], s)
 	}
-	for _, want := range slicesOf(service, e) {
+	wanted, skipped := slicesOf(service, e)
+	plan.Counts.Skipped = skipped
+	for _, want := range wanted {
 		key := keyOf(want)
 		same := left[key]
 		if len(same) == 0 {
 			plan.Create = append(plan.Create, want)
+			plan.Counts.count(nil, want.Endpoints)
 			continue
 		}
 		s := same[0]
 		left[key] = same[1:]
+		plan.Counts.count(s, want.Endpoints)
 		if equality.Semantic.DeepEqual(s.Endpoints, want.Endpoints) && equality.Semantic.DeepEqual(s.Labels,
 			want.Labels) && equality.Semantic.DeepEqual(s.Annotations, want.Annotations) {
 			continue
@@ -75,8 +110,8 @@ func keyOf(s *discoveryv1.EndpointSlice) string {
 	return key
 }
 
-func slicesOf(service *corev1.Service, e *corev1.Endpoints) []*discoveryv1.EndpointSlice {
-	var out []*discoveryv1.EndpointSlice
+// slicesOf returns the slices that Endpoints are mirrored in, and how many addresses are left out.
+func slicesOf(service *corev1.Service, e *corev1.Endpoints) (out []*discoveryv1.EndpointSlice, skipped int) {
 	index := map[string]*discoveryv1.EndpointSlice{}
 	for i := range e.Subsets {
 		subset := &e.Subsets[i]
@@ -84,7 +119,8 @@ func slicesOf(service *corev1.Service, e *corev1.Endpoints) []*discoveryv1.Endpo
 		add := func(addresses []corev1.EndpointAddress, ready bool) {
 			for _, a := range addresses {
 				if n++; n > maxEndpointsPerSubset {
-					return
+					skipped++
+					continue
 				}
 				s := newSlice(service, e, subset, a.IP)
 				key := keyOf(s)
@@ -98,7 +134,7 @@ func slicesOf(service *corev1.Service, e *corev1.Endpoints) []*discoveryv1.Endpo
 		add(subset.Addresses, true)
 		add(subset.NotReadyAddresses, false)
 	}
-	return out
+	return out, skipped
 }
 
 func newSlice(service *corev1.Service, e *corev1.Endpoints, subset *corev1.EndpointSubset,

@@ -26,13 +26,14 @@ type controller struct {
 	services          corelisters.ServiceLister
 	endpoints         corelisters.EndpointsLister
 	slices            discoverylisters.EndpointSliceLister
+	mirrored          mirrored
 }
 
 // New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, slices := d.Informers.Core().V1(), d.Informers.Discovery().V1().EndpointSlices()
 	c := &controller{controllerContext: d, services: core.Services().Lister(), endpoints: core.Endpoints().Lister(),
-		slices: slices.Lister()}
+		slices: slices.Lister(), mirrored: mirrored{by: map[string]Counts{}}}
 	q := controllerruntime.NewQueue("slicemirror", 5, c.syncEndpoints)
 	q.WatchByKey(core.Services().Informer())
 	q.WatchByKey(core.Endpoints().Informer())
@@ -47,6 +48,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 }
 
 func (c *controller) syncEndpoints(ctx context.Context, key string) (time.Duration, error) {
+	begin := c.controllerContext.Time()
+	defer func() { syncSeconds.WithLabelValues().Observe(c.controllerContext.Time().Sub(begin).Seconds()) }()
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	mine := labels.Set{discoveryv1.LabelServiceName: name, discoveryv1.LabelManagedBy: manager}
 	have, err := c.slices.EndpointSlices(ns).List(mine.AsSelectorPreValidated())
@@ -61,11 +64,13 @@ func (c *controller) syncEndpoints(ctx context.Context, key string) (time.Durati
 	if failed != nil && !apierrors.IsNotFound(failed) {
 		return 0, failed
 	}
-	plan := Plan{Delete: have}
+	plan, mirrors := Plan{Delete: have}, false
 	if err == nil && failed == nil && service.Spec.Selector == nil &&
 		service.Spec.Type != corev1.ServiceTypeExternalName && ShouldMirror(e) {
-		plan = Next(service, e, have)
+		plan, mirrors = Next(service, e, have), true
+		plan.Counts.observe()
 	}
+	c.mirrored.note(key, mirrors, plan.Counts)
 	return 0, c.do(ctx, ns, plan)
 }
 
@@ -75,17 +80,21 @@ func (c *controller) do(ctx context.Context, ns string, plan Plan) error {
 		if _, err := client.Create(ctx, s, metav1.CreateOptions{}); err != nil && !apierrors.HasStatusCause(err,
 			corev1.NamespaceTerminatingCause) {
 			return err
+		} else if err == nil {
+			changes.WithLabelValues("create").Inc()
 		}
 	}
 	for _, s := range plan.Update {
 		if _, err := client.Update(ctx, s, metav1.UpdateOptions{}); err != nil {
 			return controllerruntime.IgnoreNotFound(err)
 		}
+		changes.WithLabelValues("update").Inc()
 	}
 	for _, s := range plan.Delete {
 		if err := client.Delete(ctx, s.Name, metav1.DeleteOptions{}); controllerruntime.IgnoreNotFound(err) != nil {
 			return err
 		}
+		changes.WithLabelValues("delete").Inc()
 	}
 	return nil
 }

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/testutil"
 )
 
 var db = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "ns", UID: "u"}}
@@ -220,6 +222,70 @@ func TestWhichEndpointsAreMirrored(t *testing.T) {
 		c.change(e)
 		if got := ShouldMirror(e); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
+		}
+	}
+}
+
+// Endpoints count as upstream counts them: those of a slice that is there by what they gain, change
+// and lose; a slice that goes away counts nothing; addresses beyond the bound are skipped.
+func TestEndpointsAreCounted(t *testing.T) {
+	one := endpoints(subset("10.0.0.1 10.0.0.2", "10.0.0.3", port("a", 1)))
+	have := Next(db, one, nil).Create[0]
+	var many []string
+	for i := range maxEndpointsPerSubset + 2 {
+		many = append(many, fmt.Sprintf("10.1.%d.%d", i/250, i%250))
+	}
+	for name, c := range map[string]struct {
+		e    *corev1.Endpoints
+		have []*discoveryv1.EndpointSlice
+		want Counts
+	}{
+		"new":      {one, nil, Counts{Added: 3, Endpoints: 3, Slices: 1}},
+		"as it is": {one, []*discoveryv1.EndpointSlice{have}, Counts{Endpoints: 3, Slices: 1}},
+		"one more, one ready, one less": {endpoints(subset("10.0.0.1 10.0.0.3 10.0.0.4", "", port("a", 1))),
+			[]*discoveryv1.EndpointSlice{have}, Counts{Added: 1, Updated: 1, Removed: 1, Endpoints: 3, Slices: 1}},
+		"another port": {endpoints(subset("10.0.0.1", "", port("b", 1))), []*discoveryv1.EndpointSlice{have},
+			Counts{Added: 1, Endpoints: 1, Slices: 1}},
+		"two families": {endpoints(subset("10.0.0.1 fd00::1", "", port("a", 1))), nil,
+			Counts{Added: 2, Endpoints: 2, Slices: 2}},
+		"too many": {endpoints(subset(strings.Join(many, " "), "10.0.0.9", port("a", 1))), nil,
+			Counts{Added: maxEndpointsPerSubset, Skipped: 3, Endpoints: maxEndpointsPerSubset, Slices: 1}},
+	} {
+		if got := Next(db, c.e, c.have).Counts; got != c.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// The totals are of all Endpoints that are mirrored, and follow them.
+func TestTotalsFollowEndpoints(t *testing.T) {
+	m := mirrored{by: map[string]Counts{}}
+	shown := func() string {
+		var out []string
+		for _, g := range []*metrics.GaugeVec{endpointsDesired, numSlices, desiredSlices} {
+			v, err := testutil.GetGaugeMetricValue(g.WithLabelValues())
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, fmt.Sprint(v))
+		}
+		return strings.Join(out, " ")
+	}
+	for _, step := range []struct {
+		key     string
+		mirrors bool
+		now     Counts
+		want    string
+	}{
+		{"ns/a", true, Counts{Endpoints: 3, Slices: 1}, "3 1 1"},
+		{"ns/b", true, Counts{Endpoints: 4, Slices: 2}, "7 3 3"},
+		{"ns/a", true, Counts{Endpoints: 1, Slices: 1}, "5 3 3"},
+		{"ns/c", false, Counts{}, "5 3 3"},
+		{"ns/b", false, Counts{Endpoints: 4, Slices: 2}, "1 1 1"},
+	} {
+		m.note(step.key, step.mirrors, step.now)
+		if got := shown(); got != step.want {
+			t.Errorf("after %s: got %s, want %s", step.key, got, step.want)
 		}
 	}
 }

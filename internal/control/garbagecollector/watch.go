@@ -62,6 +62,7 @@ func (c *controller) syncInitially(ctx context.Context, running map[schema.Group
 		}
 	}
 	if !cache.WaitForCacheSync(limited.Done(), synced...) && ctx.Err() == nil {
+		syncErrors.Inc()
 		klog.FromContext(ctx).Info("Not all resources could be listed: their objects are not known as dependents",
 			"controller", "ownergc", "after", initialSyncTimeout)
 	}
@@ -72,6 +73,9 @@ func (c *controller) syncInitially(ctx context.Context, running map[schema.Group
 func (c *controller) syncMonitors(ctx context.Context,
 	running map[schema.GroupVersionResource]context.CancelFunc) (synced []cache.InformerSynced) {
 	served, err := c.deletableResources()
+	if len(served) == 0 {
+		syncErrors.Inc()
+	}
 	if err != nil {
 		klog.FromContext(ctx).V(1).Info("Discovery is incomplete; known resources stay watched", "controller",
 			"ownergc", "err", err)

@@ -73,6 +73,9 @@ func (c *controller) jobChanged(old, cur runtime.Object) []string {
 		is = was
 	}
 	key := is.Namespace + "/" + is.Name
+	if was == nil && isManagedElsewhere(is) {
+		byExternalController.WithLabelValues(*is.Spec.ManagedBy).Inc()
+	}
 	if cur == nil {
 		c.mu.Lock()
 		delete(c.lastWritten, is.UID)
@@ -120,6 +123,7 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 	c.podControl.Expectations.ObservePod(keys, old, cur)
 	was, _ := old.(*corev1.Pod)
 	is, _ := cur.(*corev1.Pod)
+	countTracked(was, is)
 	if was != nil && (is == nil || !tracked(is)) {
 		c.mu.Lock()
 		delete(c.finalizerRemoved, was.UID)
@@ -152,10 +156,11 @@ func (c *controller) syncJob(ctx context.Context, key string) (time.Duration, er
 		return 0, err
 	}
 	selector, err := metav1.LabelSelectorAsSelector(j.Spec.Selector)
-	if err != nil || selector.Empty() || j.Spec.ManagedBy != nil && *j.Spec.ManagedBy != batchv1.JobControllerName {
+	if err != nil || selector.Empty() || isManagedElsewhere(j) {
 		return 0, nil
 	}
 	if c.cacheBehind(j) {
+		staleSkips.WithLabelValues(batchv1.GroupName, "jobs").Inc()
 		return 0, nil // its update event follows
 	}
 	begin := c.controllerContext.Time()
@@ -171,6 +176,11 @@ func (c *controller) syncJob(ctx context.Context, key string) (time.Duration, er
 	err = c.do(ctx, owner, p)
 	countSync(j, syncAction(&p, settled), c.controllerContext.Time().Sub(begin), err)
 	return p.RequeueAfter, err
+}
+
+// isManagedElsewhere reports whether a Job names another controller.
+func isManagedElsewhere(j *batchv1.Job) bool {
+	return j.Spec.ManagedBy != nil && *j.Spec.ManagedBy != batchv1.JobControllerName
 }
 
 // withoutFinalizerRemoved returns Pods without the finalizers that were removed, which the cache
@@ -229,7 +239,9 @@ func (c *controller) do(ctx context.Context, o controllerruntime.Owner, p Plan) 
 	if len(p.Create) > 0 {
 		c.podControl.Expectations.SetExpectations(o.Key(), len(p.Create), nil, c.controllerContext.Time())
 	}
-	errCreate := c.podControl.CreatePods(ctx, o, len(p.Create),
+	creator, reason := c.podControl, creationReason(j, &p)
+	creator.Tried = func(err error) { countCreation(reason, err) }
+	errCreate := creator.CreatePods(ctx, o, len(p.Create),
 		func(i int) *corev1.Pod { return podOf(o, j, p.Create[i]) })
 	if errCreate == nil {
 		p.Status.Active += int32(len(p.Create))
@@ -247,6 +259,9 @@ func (c *controller) do(ctx context.Context, o controllerruntime.Owner, p Plan) 
 	for _, pod := range p.Release {
 		if err := c.release(ctx, pod); err != nil {
 			return err
+		}
+		if action, rule, _ := matchPodFailurePolicy(j, pod); rule >= 0 {
+			failuresHandled.WithLabelValues(string(action)).Inc()
 		}
 	}
 	return errors.Join(errDelete, errCreate)

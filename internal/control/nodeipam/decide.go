@@ -23,6 +23,14 @@ type CIDRRange struct {
 
 	occupied map[int]int // number of holders by CIDR index; occupied ranges may overlap
 	next     int         // where the search continues, so that a released CIDR is reused last
+	counts   Counts
+}
+
+// Counts are what has happened to a range: CIDRs that were taken and set free, and for each request
+// how many taken ones were passed before a free one.
+type Counts struct {
+	Allocated, Released int
+	Tries               []int
 }
 
 // Allocator is the allocation of node CIDRs. It is not safe for concurrent use.
@@ -154,8 +162,15 @@ func (b *Allocator) mark(p netip.Prefix, by int) {
 			}
 		}
 		for i := first; i <= last; i++ {
+			was := r.occupied[i]
 			if r.occupied[i] += by; r.occupied[i] <= 0 {
 				delete(r.occupied, i)
+			}
+			switch {
+			case was == 0 && by > 0:
+				r.counts.Allocated++
+			case was > 0 && r.occupied[i] == 0:
+				r.counts.Released++
 			}
 		}
 	}
@@ -166,6 +181,7 @@ func (r *CIDRRange) size() int { return 1 << (r.Bits - r.Cluster.Bits()) }
 func (r *CIDRRange) nextFree() (netip.Prefix, bool) {
 	for i := range r.size() {
 		if at := (r.next + i) % r.size(); r.occupied[at] == 0 {
+			r.counts.Tries = append(r.counts.Tries, i)
 			return r.subnet(at), true
 		}
 	}

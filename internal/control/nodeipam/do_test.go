@@ -2,6 +2,7 @@ package nodeipam
 
 import (
 	"context"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/testutil"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/test/wrappers"
@@ -67,8 +70,40 @@ func TestNodesGetAndReleaseCIDRs(t *testing.T) {
 		if got := has("b"); got != "10.71.0.0/24" {
 			t.Errorf("b has %q after old went, want 10.71.0.0/24", got)
 		}
+		checkCounts(t, "10.71.0.0/23")
 		cancel()
 		<-done
 		shared.Shutdown()
 	})
+}
+
+// checkCounts checks the families after three CIDRs of two were taken and one was set free.
+func checkCounts(t *testing.T, cluster string) {
+	t.Helper()
+	passed, err := testutil.GetHistogramMetricValue(tries.WithLabelValues(cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests, err := testutil.GetHistogramMetricCount(tries.WithLabelValues(cluster))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{"taken ones passed": passed, "requests": float64(requests)}
+	for name, of := range map[string]metrics.CounterMetric{"allocations": allocations.WithLabelValues(cluster),
+		"releases": releases.WithLabelValues(cluster)} {
+		if got[name], err = testutil.GetCounterMetricValue(of); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, of := range map[string]metrics.GaugeMetric{"most": maxCIDRs.WithLabelValues(cluster),
+		"usage": usage.WithLabelValues(cluster)} {
+		if got[name], err = testutil.GetGaugeMetricValue(of); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]float64{"allocations": 3, "releases": 1, "most": 2, "usage": 1, "requests": 2,
+		"taken ones passed": 1}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
 }

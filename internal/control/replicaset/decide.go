@@ -69,6 +69,32 @@ func Active(pods []*corev1.Pod) []*corev1.Pod {
 	return out
 }
 
+// deletionAgeRatios are, of the ready Pods that a plan deletes, the ages divided by that of the
+// youngest ready Pod, in whole numbers as upstream has them; none when all Pods go.
+func deletionAgeRatios(in In, p Plan) []float64 {
+	live := Active(in.Pods)
+	if len(p.Delete) == len(live) {
+		return nil
+	}
+	var youngest time.Time
+	for _, pod := range live {
+		if podutil.IsReady(pod) && pod.CreationTimestamp.After(youngest) {
+			youngest = pod.CreationTimestamp.Time
+		}
+	}
+	least := in.Now.Sub(youngest).Milliseconds()
+	if least <= 0 {
+		return nil // there is no ratio to an age of nothing
+	}
+	var out []float64
+	for _, pod := range p.Delete {
+		if podutil.IsReady(pod) {
+			out = append(out, float64(in.Now.Sub(pod.CreationTimestamp.Time).Milliseconds()/least))
+		}
+	}
+	return out
+}
+
 // rankPodsToDelete sorts Pods, first to be deleted first, by upstream's order
 // (ActivePodsWithRanks): unassigned, then Pending before Unknown before Running, then not ready,
 // then lower deletion cost, then nodes with more siblings, then ready for a shorter time (by powers

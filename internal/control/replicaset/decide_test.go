@@ -2,6 +2,7 @@ package replicaset
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -194,6 +195,30 @@ func TestPodReadyWithoutTransitionTimeIsNotAvailable(t *testing.T) {
 		s, _ := Status(In{Set: rs, Now: t0, Pods: []*corev1.Pod{p}}, nil)
 		if available := s.AvailableReplicas == 1; available != (seconds == 0) {
 			t.Errorf("minReadySeconds %d: available %v", seconds, available)
+		}
+	}
+}
+
+// Of the ready Pods that go, the ages are divided by that of the youngest ready one.
+func TestAgesOfPodsThatGo(t *testing.T) {
+	old, young := pod("old", aged(time.Hour)), pod("young", aged(10*time.Minute))
+	fresh := pod("fresh", aged(time.Second), unready)
+	for _, c := range []struct {
+		name string
+		pods []*corev1.Pod
+		gone []*corev1.Pod
+		want []float64
+	}{
+		{"the youngest", []*corev1.Pod{old, young}, []*corev1.Pod{young}, []float64{1}},
+		{"the oldest", []*corev1.Pod{old, young}, []*corev1.Pod{old}, []float64{6}},
+		{"one that is not ready", []*corev1.Pod{old, young, fresh}, []*corev1.Pod{fresh, old}, []float64{6}},
+		{"all", []*corev1.Pod{old, young}, []*corev1.Pod{young, old}, nil},
+		{"none", []*corev1.Pod{old, young}, nil, nil},
+		{"beside one of this moment", []*corev1.Pod{old, pod("now", aged(0))}, []*corev1.Pod{old}, nil},
+	} {
+		got := deletionAgeRatios(In{Set: set(1), Pods: c.pods, Now: t0}, Plan{Delete: c.gone})
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
 	}
 }

@@ -88,7 +88,11 @@ func (c *controller) syncReplicaSet(ctx context.Context, key string) (time.Durat
 	in := In{Set: rs, Pods: pods, Siblings: c.siblings(rs), Now: c.controllerContext.Time()}
 	var failure error
 	if ready {
-		failure = c.do(ctx, owner, Next(in))
+		plan := Next(in)
+		for _, ratio := range deletionAgeRatios(in, plan) {
+			deletionAgeRatio.Observe(ratio)
+		}
+		failure = c.do(ctx, owner, plan)
 	}
 	status, again := Status(in, failure)
 	if c.sets.kind().Kind != "ReplicaSet" {

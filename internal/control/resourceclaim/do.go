@@ -19,6 +19,7 @@ import (
 	resourcelisters "k8s.io/client-go/listers/resource/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceclaim"
+	claimmetrics "k8s.io/dynamic-resource-allocation/resourceclaim/metrics"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
@@ -43,6 +44,8 @@ type controller struct {
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	pods, r := d.Informers.Core().V1().Pods(), d.Informers.Resource().V1()
 	c := &controller{d, pods.Lister(), r.ResourceClaims().Lister(), r.ResourceClaimTemplates().Lister()}
+	counted.from.Store(&c.claims)
+	claimmetrics.RegisterMetrics()
 	q := controllerruntime.NewQueue("resourceclaim", 5, c.syncHandler)
 	q.Watch(pods.Informer(), func(old, cur runtime.Object) []string { return keysOfPod(old, cur) })
 	q.Watch(r.ResourceClaims().Informer(), func(old, cur runtime.Object) []string { return keysOfClaim(old, cur) })
@@ -191,8 +194,10 @@ func (c *controller) ensureClaim(ctx context.Context, p *corev1.Pod, e *corev1.P
 	if err != nil {
 		return "", fmt.Errorf("resource claim template %q: %w", *e.ResourceClaimTemplateName, err)
 	}
-	created, err := c.controllerContext.Client.ResourceV1().ResourceClaims(p.Namespace).Create(ctx,
-		NewClaim(p, e.Name, t), metav1.CreateOptions{})
+	claim := NewClaim(p, e.Name, t)
+	created, err := c.controllerContext.Client.ResourceV1().ResourceClaims(p.Namespace).Create(ctx, claim,
+		metav1.CreateOptions{})
+	countCreation(claim, err)
 	if err != nil {
 		return "", fmt.Errorf("create ResourceClaim: %w", err)
 	}

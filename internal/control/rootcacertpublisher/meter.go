@@ -1,13 +1,12 @@
 package rootcacertpublisher
 
 import (
-	"errors"
-	"strconv"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 var (
@@ -26,13 +25,7 @@ func init() { legacyregistry.MustRegister(syncs, syncSeconds) }
 
 // countSync counts a sync by the HTTP status of its error.
 func countSync(took time.Duration, err error) {
-	code := "200"
-	if err != nil {
-		code = "500"
-	}
-	if s := apierrors.APIStatus(nil); errors.As(err, &s) && s.Status().Code != 0 {
-		code = strconv.Itoa(int(s.Status().Code))
-	}
+	code := controllerruntime.StatusCode(err)
 	syncs.WithLabelValues(code).Inc()
 	syncSeconds.WithLabelValues(code).Observe(took.Seconds())
 }

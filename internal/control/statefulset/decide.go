@@ -160,25 +160,14 @@ func (in In) firstUnhealthy(slots, extra []*corev1.Pod) *corev1.Pod {
 // rollingUpdate deletes Pods of another revision from the highest ordinal down to the partition, at
 // most as many at once as may be unavailable.
 func (in In) rollingUpdate(slots []*corev1.Pod) []*corev1.Pod {
-	partition, most := 0, 1
-	if r := in.Set.Spec.UpdateStrategy.RollingUpdate; r != nil {
-		if r.Partition != nil {
-			partition = int(*r.Partition)
-		}
-		if r.MaxUnavailable != nil {
-			if n, err := intstr.GetScaledValueFromIntOrPercent(r.MaxUnavailable, len(slots), false); err == nil {
-				most = max(n, 1)
-			}
-		}
+	partition, most := 0, in.maxUnavailable(len(slots))
+	if r := in.Set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.Partition != nil {
+		partition = int(*r.Partition)
 	}
 	var out []*corev1.Pod
 	deleted := 0
 	if most > 1 {
-		for _, p := range slots {
-			if p == nil || !healthy(p) || !in.available(p) {
-				deleted++
-			}
-		}
+		deleted = in.unavailable(slots)
 	}
 	for i := len(slots) - 1; i >= partition && i >= 0; i-- {
 		p := slots[i]
@@ -204,6 +193,27 @@ func (in In) rollingUpdate(slots []*corev1.Pod) []*corev1.Pod {
 		}
 	}
 	return out
+}
+
+// maxUnavailable is how many Pods of as many a rolling update may have unavailable.
+func (in In) maxUnavailable(of int) int {
+	if r := in.Set.Spec.UpdateStrategy.RollingUpdate; r != nil && r.MaxUnavailable != nil {
+		if n, err := intstr.GetScaledValueFromIntOrPercent(r.MaxUnavailable, of, false); err == nil {
+			return max(n, 1)
+		}
+	}
+	return 1
+}
+
+// unavailable counts the slots whose Pod is missing or not available.
+func (in In) unavailable(slots []*corev1.Pod) int {
+	n := 0
+	for _, p := range slots {
+		if p == nil || !healthy(p) || !in.available(p) {
+			n++
+		}
+	}
+	return n
 }
 
 // Status returns the set's status, and the time until a ready Pod becomes available.

@@ -77,6 +77,7 @@ func (c *controller) syncStatefulSet(ctx context.Context, key string) (time.Dura
 	set, err := c.sets.StatefulSets(ns).Get(name)
 	if apierrors.IsNotFound(err) {
 		c.expectations.DeleteExpectations(key)
+		forget(ns, name)
 		return 0, nil
 	}
 	if err != nil {
@@ -116,6 +117,7 @@ func (c *controller) syncStatefulSet(ctx context.Context, key string) (time.Dura
 		}
 	}
 	in := In{Set: set, Pods: pods, Current: current.Name, Update: update.Name, Now: c.controllerContext.Time()}
+	show(in)
 	status, again := Status(in, collisions)
 	err = c.writeStatus(ctx, set, status)
 	if err == nil && ready {

@@ -33,6 +33,7 @@ type Options struct {
 	Endpoint    string // its socket
 	NodeName    string
 	TopologyKey string // of the node, in volumes' node affinity
+	Health      bool   // claims' status says what the driver reports of their volumes' health (gate CSIVolumeHealth)
 }
 
 // callTimeout is how long the driver may take for one call.
@@ -87,6 +88,9 @@ func Run(ctx context.Context, o Options) error {
 	others.Go(func() { newResizer(p).run(ctx) })
 	others.Go(func() { p.report.run(ctx) })
 	others.Go(func() { p.labelSnapshots(ctx) })
+	if o.Health {
+		others.Go(func() { newHealthMonitor(p).run(ctx) })
+	}
 	c.Run(ctx)
 	others.Wait()
 	return nil

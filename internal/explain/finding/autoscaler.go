@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -24,7 +25,7 @@ func autoscaler(c *Cluster, o metav1.Object, self Object) []Finding {
 	t := h.Spec.ScaleTargetRef
 	target := c.Get(Object{t.Kind, h.Namespace, t.Name})
 	if target == nil && c.Read(t.Kind) {
-		return nil // the reference says so
+		return unscalable(h, self) // that it is not there the reference says
 	}
 	var out []Finding
 	byItself := slices.ContainsFunc(h.Status.Conditions, func(x autoscalingv2.HorizontalPodAutoscalerCondition) bool {
@@ -39,18 +40,19 @@ func autoscaler(c *Cluster, o metav1.Object, self Object) []Finding {
 				"kubectl -n %s scale deployment %s --replicas=%d", h.Namespace, t.Name, minReplicas(h))}}}})
 	}
 	out = append(out, unrequested(c, target, h, self)...)
+	out = append(out, unscalable(h, self)...)
 	out = append(out, unknownTarget(h, self)...)
+	if len(out) == 0 {
+		out = append(out, sharedPods(c, h, self)...)
+	}
 	for _, cond := range h.Status.Conditions {
 		if cond.Status != corev1.ConditionFalse ||
 			cond.Type != autoscalingv2.ScalingActive && cond.Type != autoscalingv2.AbleToScale ||
 			cond.Reason == "AmbiguousSelector" && len(scaling(c, o, self)) > 0 {
 			continue
 		}
-		if len(out) == 0 {
-			out = append(out, Finding{Code: "NotScaling", Stage: StageControl, Object: self, Field: "status.conditions",
-				Value: cond.Reason, Message: fmt.Sprintf("Autoscaler %s does not scale (%s is False, %s): %s",
-					self.Name,
-					cond.Type, cond.Reason, cond.Message)})
+		if len(out) == 0 && !c.unserved(resourceMetrics, h) {
+			out = append(out, notScaling(h, self, cond))
 		}
 	}
 	if len(h.Status.Conditions) == 0 && c.Now.Sub(h.CreationTimestamp.Time) > settleTime {
@@ -69,19 +71,88 @@ func minReplicas(h *autoscalingv2.HorizontalPodAutoscaler) int32 {
 	return max(*h.Spec.MinReplicas, 1)
 }
 
+// worksSince reports whether an autoscaler has worked since a time: what it warned of before is
+// over.
+func worksSince(o metav1.Object, at time.Time) bool {
+	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
+	return ok && slices.ContainsFunc(h.Status.Conditions,
+		func(x autoscalingv2.HorizontalPodAutoscalerCondition) bool {
+			return x.Type == autoscalingv2.ScalingActive && x.Status == corev1.ConditionTrue &&
+				!x.LastTransitionTime.Time.Before(at)
+		})
+}
+
+// notScaling is the controller's own word for why an autoscaler does not scale.
+func notScaling(h *autoscalingv2.HorizontalPodAutoscaler, self Object,
+	cond autoscalingv2.HorizontalPodAutoscalerCondition) Finding {
+	f := Finding{Code: "NotScaling", Stage: StageControl, Object: self, Field: "status.conditions", Value: cond.Reason,
+		Message: fmt.Sprintf("Autoscaler %s does not scale (%s is False, %s): %s", self.Name, cond.Type, cond.Reason,
+			cond.Message)}
+	if strings.HasSuffix(cond.Reason, "ResourceMetric") && strings.Contains(cond.Message, "no metrics returned") {
+		f.Message = fmt.Sprintf("Autoscaler %s does not scale (%s): the resource metrics API is served and has no "+
+			"figures of the Pods of %s %s. Figures of a new Pod come after a minute; older Pods without any are "+
+			"ones that metrics-server cannot read from their node.", self.Name, cond.Reason, h.Spec.ScaleTargetRef.Kind,
+			h.Spec.ScaleTargetRef.Name)
+		f.Remedies = []Remedy{{Say: "see which Pods have figures", Run: []string{"kubectl -n " + self.Namespace +
+			" top pods"}}, {Say: "see what metrics-server says", Run: []string{
+			"kubectl -n kube-system logs -l k8s-app=metrics-server"}}}
+	}
+	return f
+}
+
+// sharedPods finds another autoscaler whose target, another one, selects the same Pods.
+func sharedPods(c *Cluster, h *autoscalingv2.HorizontalPodAutoscaler, self Object) []Finding {
+	if !slices.ContainsFunc(h.Status.Conditions, func(x autoscalingv2.HorizontalPodAutoscalerCondition) bool {
+		return x.Status == corev1.ConditionFalse && x.Reason == "AmbiguousSelector"
+	}) {
+		return nil
+	}
+	t := h.Spec.ScaleTargetRef
+	mine := selectorOf(c.Get(Object{t.Kind, h.Namespace, t.Name}))
+	if mine == nil {
+		return nil
+	}
+	shared := metav1.FormatLabelSelector(mine)
+	for _, x := range in[*autoscalingv2.HorizontalPodAutoscaler](c, "HorizontalPodAutoscaler", self.Namespace) {
+		u := x.Spec.ScaleTargetRef
+		theirs := selectorOf(c.Get(Object{u.Kind, x.Namespace, u.Name}))
+		if u.Kind == t.Kind && u.Name == t.Name || theirs == nil || metav1.FormatLabelSelector(theirs) != shared {
+			continue
+		}
+		return []Finding{{Code: "AutoscalersOverlap", Stage: StageControl, Object: self, Field: "spec.scaleTargetRef",
+			Value: t.Name, Related: []Object{objectOf("HorizontalPodAutoscaler", x), {t.Kind, h.Namespace, t.Name},
+				{u.Kind, x.Namespace, u.Name}},
+			Message: fmt.Sprintf("Autoscalers %s and %s scale nothing: %s %s and %s %s select the same Pods (%s), so "+
+				"the figures of one are those of the other.", h.Name, x.Name, t.Kind, t.Name, u.Kind, u.Name, shared),
+			Remedies: []Remedy{{Say: fmt.Sprintf("create %s %s anew with a selector and labels of its own", u.Kind,
+				u.Name), Run: []string{fmt.Sprintf("kubectl -n %s get %s %s -o yaml", x.Namespace,
+				strings.ToLower(u.Kind), u.Name)}}}}}
+	}
+	return nil
+}
+
+// withoutReplicas reports whether a target is of a kind that has no number of replicas.
+func withoutReplicas(t autoscalingv2.CrossVersionObjectReference) bool {
+	return slices.Contains([]string{"DaemonSet", "Job", "CronJob", "Pod"}, t.Kind) && builtInGroup(t.APIVersion)
+}
+
+// unscalable finds a target of a kind that has no replicas, whether there is one or not.
+func unscalable(h *autoscalingv2.HorizontalPodAutoscaler, self Object) []Finding {
+	t := h.Spec.ScaleTargetRef
+	if !withoutReplicas(t) {
+		return nil
+	}
+	return []Finding{{Code: "NotScaling", Stage: StageControl, Object: self, Field: "spec.scaleTargetRef.kind",
+		Value: t.Kind, Related: []Object{{t.Kind, self.Namespace, t.Name}},
+		Message: fmt.Sprintf("Autoscaler %s scales nothing: a %s has no number of replicas to scale. What can "+
+			"be scaled has a scale subresource, as Deployment, StatefulSet and ReplicaSet have.", self.Name, t.Kind),
+		Remedies: []Remedy{{Say: "name a Deployment or StatefulSet in spec.scaleTargetRef, or delete the " +
+			"autoscaler", Run: []string{kubectl(self, "delete", "")}}}}}
+}
+
 // unknownTarget finds a target of a kind that its API group does not have.
 func unknownTarget(h *autoscalingv2.HorizontalPodAutoscaler, self Object) []Finding {
 	t := h.Spec.ScaleTargetRef
-	if slices.Contains([]string{"DaemonSet", "Job", "CronJob", "Pod"}, t.Kind) && builtInGroup(t.APIVersion) {
-		return []Finding{{Code: "NotScaling", Stage: StageControl, Object: self, Field: "spec.scaleTargetRef.kind",
-			Value: t.Kind, Related: []Object{{t.Kind, self.Namespace, t.Name}},
-			Message: fmt.Sprintf("Autoscaler %s scales nothing: a %s has no number of replicas to scale. What can "+
-				"be scaled has a scale subresource, as Deployment, StatefulSet and ReplicaSet have.", self.Name,
-				t.Kind),
-			Remedies: []Remedy{{Say: "name a Deployment or StatefulSet in spec.scaleTargetRef, or delete the " +
-				"autoscaler",
-				Run: []string{kubectl(self, "delete", "")}}}}}
-	}
 	if !slices.ContainsFunc(h.Status.Conditions, func(x autoscalingv2.HorizontalPodAutoscalerCondition) bool {
 		return x.Status == corev1.ConditionFalse && strings.Contains(x.Message, "no matches for kind")
 	}) {

@@ -57,7 +57,7 @@ func warned(c *Cluster, o metav1.Object, self Object) []Finding {
 			continue
 		}
 		newest := c.newestEvent(self, func(x *corev1.Event) bool { return x.Reason == e.Reason })
-		if newest == nil || c.Now.Sub(eventTime(newest)) > eventWindow {
+		if newest == nil || c.Now.Sub(eventTime(newest)) > eventWindow || worksSince(o, eventTime(newest)) {
 			continue
 		}
 		seen[e.Reason] = true

@@ -180,7 +180,8 @@ func scaling(c *Cluster, o metav1.Object, self Object) []Finding {
 			}
 			out = append(out, Finding{Code: "ScalingDisabled", Severity: Threat, Stage: StageControl, Object: self,
 				Field: "spec.behavior." + field + ".selectPolicy", Value: "Disabled", Want: "Max",
-				Message: fmt.Sprintf("Autoscaler %s never does %s: its selectPolicy is Disabled.", self.Name, field),
+				Message: fmt.Sprintf("Autoscaler %s never scales %s: its behavior.%s.selectPolicy is Disabled.",
+					self.Name, strings.ToLower(strings.TrimPrefix(field, "scale")), field),
 				Remedies: []Remedy{{Say: "let it", Run: c.replaceCommand(self, "spec.behavior."+field+".selectPolicy",
 					"Max")}}})
 		}

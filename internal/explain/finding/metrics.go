@@ -2,10 +2,37 @@ package finding
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
+
+// resourceMetrics is the API group of what containers use.
+const resourceMetrics = "metrics.k8s.io"
+
+// unserved reports whether nobody serves an API group of metrics and an autoscaler stands still for
+// it: a cluster that reads metrics elsewhere may do without.
+func (c *Cluster) unserved(group string, h *autoscalingv2.HorizontalPodAutoscaler) bool {
+	return len(c.Served) > 0 && len(c.Served[group]) == 0 && slices.ContainsFunc(h.Status.Conditions,
+		func(x autoscalingv2.HorizontalPodAutoscalerCondition) bool {
+			return x.Type == autoscalingv2.ScalingActive && x.Status == corev1.ConditionFalse &&
+				strings.HasSuffix(x.Reason, "ResourceMetric")
+		})
+}
+
+// noMetricsServer is that nobody measures what containers use, found at the metric of an index.
+func noMetricsServer(self Object, i int, field, name string) Finding {
+	return Finding{Code: "MetricsNotServed", Stage: StageControl, Object: self,
+		Field: fmt.Sprintf("spec.metrics[%d].%s", i, field), Value: name,
+		Numbers: map[string]string{"group": resourceMetrics},
+		Message: fmt.Sprintf("Autoscaler %s measures %s, and nobody serves API group %s: no metrics-server runs in "+
+			"this cluster, or the API server does not reach it.", self.Name, name, resourceMetrics),
+		Remedies: []Remedy{{Say: "see whether there is one", Run: []string{"kubectl get apiservice v1beta1." +
+			resourceMetrics}}, {Say: "install metrics-server"}}}
+}
 
 // metricsServed finds metrics of an autoscaler whose API group nobody serves.
 func metricsServed(c *Cluster, o metav1.Object, self Object) []Finding {
@@ -23,11 +50,18 @@ func metricsServed(c *Cluster, o metav1.Object, self Object) []Finding {
 			group, field, name = "custom.metrics.k8s.io", "object.metric.name", m.Object.Metric.Name
 		case m.External != nil:
 			group, field, name = "external.metrics.k8s.io", "external.metric.name", m.External.Metric.Name
+		case m.Resource != nil:
+			group, field, name = resourceMetrics, "resource.name", string(m.Resource.Name)
+		case m.ContainerResource != nil:
+			group, field, name = resourceMetrics, "containerResource.name", string(m.ContainerResource.Name)
 		default:
-			continue // of metrics.k8s.io, which a cluster has or lacks for all
-		}
-		if len(c.Served[group]) > 0 {
 			continue
+		}
+		if len(c.Served[group]) > 0 || group == resourceMetrics && !c.unserved(group, h) {
+			continue
+		}
+		if group == resourceMetrics {
+			return append(out, noMetricsServer(self, i, field, name))
 		}
 		out = append(out, Finding{Code: "MetricsNotServed", Stage: StageControl, Object: self,
 			Field: fmt.Sprintf("spec.metrics[%d].%s", i, field), Value: name,

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 const (
@@ -78,6 +79,39 @@ status: {phase: Running, conditions: [{type: PodResizePending, status: "True", r
 		return `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: h, namespace: shop}, ` +
 			`spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: d}, metrics: [` + metric + `]}}`
 	}
+	idle := func(reason, message string) string {
+		active := map[bool]string{true: "True", false: "False"}[reason == "ValidMetricFound"]
+		return strings.TrimSuffix(scaler(`{type: Resource, resource: {name: cpu, target: {type: Utilization, `+
+			`averageUtilization: 50}}}`), "}") + `, status: {conditions: [{type: ScalingActive, status: "` + active +
+			`", reason: ` + reason + `, message: "` + message + `", lastTransitionTime: "` +
+			now.Add(-30*time.Second).Format(time.RFC3339) + `"}]}}`
+	}
+	warning := func(ago int) string {
+		return "\n---\n" + `{apiVersion: v1, kind: Event, metadata: {name: e, namespace: shop}, type: Warning, ` +
+			`reason: AmbiguousSelector, involvedObject: {kind: HorizontalPodAutoscaler, namespace: shop, name: h}, ` +
+			`message: m, lastTimestamp: "` + now.Add(-time.Duration(ago)*time.Second).Format(time.RFC3339) + `"}`
+	}
+	const sharing = "\n" + `---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d, namespace: shop}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: x}}
+  template: {spec: {containers: [{name: a, resources: {requests: {cpu: 1}}}]}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: e, namespace: shop}
+spec:
+  replicas: 1
+  selector: {matchLabels: {app: x}}
+  template: {spec: {containers: [{name: a, resources: {requests: {cpu: 1}}}]}}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: i, namespace: shop}
+spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: e}}`
 	own := func(owner string) string {
 		return `apiVersion: v1
 kind: Pod
@@ -135,6 +169,30 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 		{"autoscaler of others' Job", `{apiVersion: autoscaling/v2, kind: HorizontalPodAutoscaler, metadata: {name: ` +
 			`h, namespace: shop}, spec: {scaleTargetRef: {apiVersion: example.com/v1, kind: Job, name: j}}}`,
 			"HorizontalPodAutoscaler shop h", "no NotScaling", ""},
+		{"autoscaler of a DaemonSet that is not there", "read: DaemonSet\n" + `{apiVersion: autoscaling/v2, kind: ` +
+			`HorizontalPodAutoscaler, metadata: {name: h, namespace: shop}, spec: {scaleTargetRef: {apiVersion: ` +
+			`apps/v1, kind: DaemonSet, name: j}}}`, "HorizontalPodAutoscaler shop h",
+			"NotScaling HorizontalPodAutoscaler/h spec.scaleTargetRef.kind DaemonSet - broken", ""},
+		{"no DaemonSet is asked for", "read: DaemonSet\n" + `{apiVersion: autoscaling/v2, kind: ` +
+			`HorizontalPodAutoscaler, metadata: {name: h, namespace: shop}, spec: {scaleTargetRef: {apiVersion: ` +
+			`apps/v1, kind: DaemonSet, name: j}}}`, "HorizontalPodAutoscaler shop h", "no ReferenceMissing", ""},
+		{"no metrics-server", idle("FailedGetResourceMetric", "unable to get metrics for resource cpu: the server "+
+			"could not find the requested resource"), "HorizontalPodAutoscaler shop h", "MetricsNotServed " +
+			"HorizontalPodAutoscaler/h spec.metrics[0].resource.name cpu - broken", "install metrics-server"},
+		{"no metrics-server, said once", idle("FailedGetResourceMetric", "unable to get metrics for resource cpu"),
+			"HorizontalPodAutoscaler shop h", "no NotScaling", ""},
+		{"an autoscaler that only warned before", idle("ValidMetricFound", "") + warning(40),
+			"HorizontalPodAutoscaler shop h", "no Warning", ""},
+		{"one that warned since", idle("ValidMetricFound", "") + warning(20), "HorizontalPodAutoscaler shop h",
+			"Warning HorizontalPodAutoscaler/h - AmbiguousSelector - threat", ""},
+		{"Deployments of one selector", idle("AmbiguousSelector", "more than one") + sharing,
+			"HorizontalPodAutoscaler shop h",
+			"AutoscalersOverlap HorizontalPodAutoscaler/h spec.scaleTargetRef d - broken",
+			"select the same Pods (app=x)"},
+		{"a direction that is off", strings.Replace(idle("ValidMetricFound", ""), "maxReplicas: 3",
+			"maxReplicas: 3, behavior: {scaleDown: {selectPolicy: Disabled}}", 1), "HorizontalPodAutoscaler shop h",
+			"ScalingDisabled HorizontalPodAutoscaler/h spec.behavior.scaleDown.selectPolicy Disabled Max threat",
+			"never scales down"},
 		{"surge over its own port", surging("", "ports: [{hostPort: 80, containerPort: 80}]", "maxSurge: 1, "+
 			"maxUnavailable: 0"), "DaemonSet shop d",
 			"HeldByStrategy DaemonSet/d spec.updateStrategy.rollingUpdate.maxSurge 1 0 broken", "has host port 80"},

@@ -82,7 +82,10 @@ func groupReferences(g *schedulingv1beta1.PodGroup) []Reference {
 // scalerReferences are what an autoscaler scales, and the objects that its metrics describe.
 func scalerReferences(h *autoscalingv2.HorizontalPodAutoscaler) []Reference {
 	t := h.Spec.ScaleTargetRef
-	out := []Reference{{Field: "spec.scaleTargetRef", To: Object{t.Kind, h.Namespace, t.Name}}}
+	var out []Reference
+	if !withoutReplicas(t) { // one that cannot be scaled need not be there
+		out = []Reference{{Field: "spec.scaleTargetRef", To: Object{t.Kind, h.Namespace, t.Name}}}
+	}
 	for i, m := range h.Spec.Metrics {
 		if m.Object == nil || !builtInGroup(m.Object.DescribedObject.APIVersion) {
 			continue

@@ -38,19 +38,21 @@ func (d *Drivers) VolumeHealth(ctx context.Context, v volume.VolumeToHealthCheck
 	if err != nil {
 		return nil, true, err
 	}
-	out, err = volumeConditions(got.GetVolumeHealth().GetHealthStatuses())
+	out, err = VolumeConditions("NodeGetVolumeHealth", got.GetVolumeHealth().GetHealthStatuses())
 	return out, true, err
 }
 
-// volumeConditions are the conditions that a driver told of; those of a kind that this version does
-// not know are left out, as upstream does.
-func volumeConditions(entries []*csipb.VolumeHealth_VolumeHealthEntry) (out []v1.VolumeHealthCondition, err error) {
+// VolumeConditions are the conditions that a driver told of in the answer to a method; those of a
+// kind that this version does not know are left out, as upstream does. A report that the API would
+// refuse is an error.
+func VolumeConditions(method string,
+	entries []*csipb.VolumeHealth_VolumeHealthEntry) (out []v1.VolumeHealthCondition, err error) {
 	kinds := map[csipb.VolumeHealthErrorType]v1.VolumeHealthStatusType{
 		csipb.VolumeHealthErrorType_INACCESSIBLE: v1.VolumeHealthInaccessible,
 		csipb.VolumeHealthErrorType_DATA_LOSS:    v1.VolumeHealthDataLoss,
 		csipb.VolumeHealthErrorType_DEGRADED:     v1.VolumeHealthDegraded,
 	}
-	if err := checkReport("NodeGetVolumeHealth", len(entries), func(i int) (string, string) {
+	if err := checkReport(method, len(entries), func(i int) (string, string) {
 		return entries[i].GetStatus().String(), entries[i].GetReason()
 	}); err != nil {
 		return nil, err
