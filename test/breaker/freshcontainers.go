@@ -53,7 +53,8 @@ var freshContainerKinds = []kind{
 		field: "initContainers[0]", value: "$A", numbers: []string{"4"}}}, ""},
 	{"fresh: container: two keys missing, each in its container", configMap("$A", "$K: x") + secret("$B", "user: x") +
 		single("$C", `{containers: [{name: one, image: app, env: [{name: X, valueFrom: {configMapKeyRef: {name: $A, `+
-			`key: $L}}}]}, {name: two, image: app, env: [{name: X, valueFrom: {secretKeyRef: {name: $B, key: usr}}}]}]}`),
+			`key: $L}}}]}, {name: two, image: app, env: [{name: X, valueFrom: {secretKeyRef: {name: $B, key: `+
+			`usr}}}]}]}`),
 		"pod/$C", []truth{{kinds: "Pod", field: "containers[0].env[0].valueFrom.configMapKeyRef", value: "$L",
 			want: "$K"}, {kinds: "Pod", field: "containers[1].env[0].valueFrom.secretKeyRef", value: "usr",
 			want: "user"}}, ""},
@@ -71,9 +72,11 @@ var freshContainerKinds = []kind{
 	{"fresh: well: container: setting changed, and nothing crashes", configMap("$A", "$K: x") + oneOf("$C",
 		withEnv(`{name: X, valueFrom: {configMapKeyRef: {name: $A, key: $K}}}`)), "deployment/$C", nil,
 		`deployment/$C {}` + "\n" + `configmap/$A {"data":{"$K":"y"}}`},
-	{"fresh: well: container: ready, and not yet long enough", object("apps/v1", "Deployment", "$C", `spec: {replicas: `+
-		`1, minReadySeconds: 15, selector: {matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}}, spec: `+
-		plainApp+`}}`), "deployment/$C", nil, ""},
+	{"fresh: well: container: ready, and not yet long enough",
+		object("apps/v1", "Deployment", "$C", `spec: {replicas: `+
+			`1, minReadySeconds: 15, selector: {matchLabels: {app: $C}}, template: {metadata: `+
+			`{labels: {app: $C}}, spec: `+
+			plainApp+`}}`), "deployment/$C", nil, ""},
 	{"fresh: well: container: restarts for an exit code, and ends well", single("$C", `{restartPolicy: Never, `+
 		`containers: [{name: app, image: second-try, restartPolicy: Never, restartPolicyRules: [{action: Restart, `+
 		`exitCodes: {operator: In, values: [3]}}]}]}`), "pod/$C", nil, ""},

@@ -9,9 +9,10 @@ var freshNetworkKinds = []kind{
 	{"fresh: net: no selector, and no endpoints by hand", workload("$A", plainApp) + object("v1", "Service", "$C",
 		`spec: {ports: [{port: 80, targetPort: 8080}]}`), "service/$C",
 		[]truth{{kinds: "Service", field: "selector"}}, ""},
-	{"fresh: net: way out to the names of a namespace that is not there", workload("$A", plainApp) + policyOf("$C", "$A",
-		`policyTypes: [Egress], egress: [{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+
-			`kube-systm}}}], ports: [{port: 53, protocol: UDP}]}]`), "networkpolicy/$C",
+	{"fresh: net: way out to the names of a namespace that is not there",
+		workload("$A", plainApp) + policyOf("$C", "$A",
+			`policyTypes: [Egress], egress: [{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+
+				`kube-systm}}}], ports: [{port: 53, protocol: UDP}]}]`), "networkpolicy/$C",
 		[]truth{{kinds: "NetworkPolicy", field: "egress[0].to[0].namespaceSelector", value: "kube-systm",
 			want: "kube-system"}}, ""},
 	{"fresh: net: names searched in another namespace", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") +
@@ -37,11 +38,14 @@ var freshNetworkKinds = []kind{
 		`externalName: $b.$NS.svc.cluster.local}`) + workload("$B", plainApp) + serviceOf("$B", "$B", "8080") +
 		ingressOf("$C", "$A", "80"), "ingress/$C",
 		[]truth{{kinds: "Service", field: "externalName", value: "$b", want: "$B"}}, ""},
-	{"fresh: net: policy opens a port by the name that another container gives it", single("$A", `{containers: [{name: `+
-		`app, image: app, ports: [{name: web, containerPort: 8080}]}, {name: side, image: app, ports: [{name: `+
-		`metrics, containerPort: 9090}]}]}`) + serviceOf("$C", "$A", "8080") + policyOf("$B", "$A", `ingress: [{ports: `+
-		`[{port: metrics}]}]`), "service/$C", []truth{{kinds: "NetworkPolicy", field: "ports", value: "metrics|8080",
-		numbers: []string{"8080"}}}, ""},
+	{"fresh: net: policy opens a port by the name that another container gives it",
+		single("$A", `{containers: [{name: `+
+			`app, image: app, ports: [{name: web, containerPort: 8080}]}, {name: side, image: app, ports: [{name: `+
+			`metrics, containerPort: `+
+			`9090}]}]}`) + serviceOf("$C", "$A", "8080") + policyOf("$B", "$A", `ingress: [{ports: `+
+			`[{port: metrics}]}]`), "service/$C", []truth{{kinds: "NetworkPolicy", field: "ports",
+			value:   "metrics|8080",
+			numbers: []string{"8080"}}}, ""},
 	{"fresh: net: port of the node in a Deployment's next template", object("apps/v1", "Deployment", "$C", `spec: `+
 		`{replicas: 1, strategy: {rollingUpdate: {maxUnavailable: 0}}, selector: {matchLabels: {app: $C}}, template: `+
 		`{metadata: {labels: {app: $C}}, spec: {containers: [{name: app, image: app, ports: [{containerPort: 8080, `+

@@ -39,7 +39,8 @@ var freshNodes = []situation{
 			pause(5 * time.Second)}, truth: []truth{{kinds: "Node Lease", field: "Ready|conditions|renewTime",
 			numbers: []string{"node-2"}, want: "out-of-service|--force"}}},
 	{name: "fresh: node: kubelet stopped, asked of a DaemonSet", ask: "daemonset/$C", nodes: twoNodes,
-		options: shortLife, manifest: object("apps/v1", "DaemonSet", "$C", `spec: {selector: {matchLabels: {app: $C}}, `+
+		options: shortLife, manifest: object("apps/v1", "DaemonSet", "$C", `spec: {selector: {matchLabels: `+
+			`{app: $C}}, `+
 			`template: {metadata: {labels: {app: $C}}, spec: `+plainApp+`}}`),
 		steps: []step{reached("daemonset/$C"), killSecond, pause(16 * time.Second)}, truth: silent},
 	{name: "fresh: node: deleted, and a Deployment selects it", ask: "deployment/$C", nodes: twoNodes,
@@ -71,7 +72,8 @@ var freshNodes = []situation{
 		truth: []truth{{kinds: "Node", field: "unschedulable", value: "true", want: "uncordon"},
 			{kinds: podOrOwner, field: "cpu", value: "$N", numbers: []string{"1"}}}},
 	{name: "fresh: node: object that no kubelet fills", ask: "pod/$C", nodes: []string{"node-1"}, options: shortLife,
-		before: []step{create(`{apiVersion: v1, kind: Node, metadata: {name: $NS-$A, labels: {kubernetes.io/hostname: ` +
+		before: []step{create(`{apiVersion: v1, kind: Node, metadata: {name: $NS-$A, labels: ` +
+			`{kubernetes.io/hostname: ` +
 			`$NS-$A}}}`)}, manifest: single("$C", `{nodeSelector: {kubernetes.io/hostname: $NS-$A}, containers: [`+app+
 			`]}`), steps: []step{pause(15 * time.Second)},
 		truth: []truth{{kinds: "Node Lease", field: "status|Ready|conditions|renewTime|taints",
@@ -79,7 +81,8 @@ var freshNodes = []situation{
 	{name: "fresh: node: Pod ended by the node's shutdown", ask: "pod/$C", nodes: twoNodes,
 		manifest: single("$C", onSecondNode), steps: []step{reached("pod/$C"), killSecond,
 			change(`pod/$C/status {"status":{"phase":"Failed","reason":"Terminated","message":"Pod was terminated in ` +
-				`response to imminent node shutdown.","conditions":[{"type":"DisruptionTarget","status":"True","reason":` +
+				`response to imminent node ` +
+				`shutdown.","conditions":[{"type":"DisruptionTarget","status":"True","reason":` +
 				`"TerminationByKubelet","message":"Pod was terminated in response to imminent node shutdown."}]}}`)},
 		truth: []truth{{kinds: "Pod Node", field: "status|nodeName|shutdown|conditions",
 			numbers: []string{"shutdown"}}}},
@@ -91,20 +94,23 @@ var freshNodes = []situation{
 			numbers: []string{"shutting"}}}},
 	{name: "fresh: node: Pod evicted for process ids", ask: "pod/$C", nodes: twoNodes,
 		manifest: single("$C", onSecondNode), steps: []step{reached("pod/$C"), killSecond,
-			change(`pod/$C/status {"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: ` +
+			change(`pod/$C/status {"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on ` +
+				`resource: ` +
 				`pids. Threshold quantity: 3276, available: 2$N00. "}}`)},
 		truth: []truth{{kinds: "Pod Node", field: "status|pids|nodeName|conditions",
 			numbers: []string{"pids|pid", "3276", "2$N00"}}}},
 	{name: "fresh: node: Pod refused for what the node has no more", ask: "pod/$C", nodes: twoNodes,
 		before: []step{killSecond}, manifest: single("$C", `{nodeName: node-2, containers: [{name: app, image: app, `+
 			`resources: {requests: {cpu: "$N"}}}]}`),
-		steps: []step{change(`pod/$C/status {"status":{"phase":"Failed","reason":"OutOfcpu","message":"Pod was rejected: ` +
+		steps: []step{change(`pod/$C/status {"status":{"phase":"Failed","reason":"OutOfcpu","message":"Pod ` +
+			`was rejected: ` +
 			`Node didn't have enough resource: cpu, requested: $N000, used: 7500, capacity: 8000"}}`)},
 		truth: []truth{{kinds: "Pod Node", field: "cpu|nodeName",
 			numbers: []string{"$N|$N000|$N000m", "7500|7.5|7500m", "8|8000|8000m"}}}},
 	{name: "fresh: node: kubelet stopped, and the roll-out's budget is used up by it", ask: "deployment/$C",
 		nodes: twoNodes, options: shortLife, manifest: object("apps/v1", "Deployment", "$C", `spec: {replicas: 2, `+
-			`strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}, selector: {matchLabels: {app: $C}}, template: `+
+			`strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}, selector: {matchLabels: {app: $C}}, `+
+			`template: `+
 			`{metadata: {labels: {app: $C}}, spec: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: `+
 			`kubernetes.io/hostname, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: $C}}}], `+
 			`containers: [`+app+`]}}}`), steps: []step{reached("deployment/$C"), killSecond, pause(16 * time.Second),

@@ -49,7 +49,8 @@ var freshRightKinds = []kind{
 			kinds: podOrOwner, field: "sysctls", value: "net.core.somaxconn", numbers: []string{"baseline"}}}),
 	enforced("fresh: rights: level of Pod security refuses a volume type", "$C", "restricted",
 		`{securityContext: {runAsNonRoot: true, runAsUser: 1000, seccompProfile: {type: RuntimeDefault}}, containers: `+
-			`[{name: app, image: app, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}], `+
+			`[{name: app, image: app, securityContext: {allowPrivilegeEscalation: false, capabilities: `+
+			`{drop: [ALL]}}}], `+
 			`volumes: [{name: $A, nfs: {server: 10.9.9.9, path: /x}}]}`, []truth{{kinds: podOrOwner,
 			field: "volumes[0]", value: "nfs|$A", numbers: []string{"restricted"}}}),
 	{"fresh: rights: quota of Pods with a deadline", object("v1", "ResourceQuota", "$A", `spec: {hard: {pods: 0}, `+
@@ -75,9 +76,10 @@ var freshRightKinds = []kind{
 		kinds: podOrOwner + " MutatingAdmissionPolicy", field: "nodeSelector|mutations", value: "$A|disk",
 		numbers: []string{"$A", "$NS-$B"}}},
 		`deployment/$C {"spec":{"replicas":3,"template":{"metadata":{"annotations":{"x":"$N"}}}}}`},
-	{"fresh: rights: policy refuses, and a Secret is missing", policyFor("$NS-$A", "pods", `validations: [{expression: `+
-		`"has(object.metadata.labels.owner)", message: "every Pod has an owner"}]`) + bindingFor("$NS-$A", "$NS-$A",
-		"") + oneOf("$C", `{containers: [{name: app, image: app, envFrom: [{secretRef: {name: $B}}]}]}`),
+	{"fresh: rights: policy refuses, and a Secret is missing",
+		policyFor("$NS-$A", "pods", `validations: [{expression: `+
+			`"has(object.metadata.labels.owner)", message: "every Pod has an owner"}]`) + bindingFor("$NS-$A", "$NS-$A",
+			"") + oneOf("$C", `{containers: [{name: app, image: app, envFrom: [{secretRef: {name: $B}}]}]}`),
 		"deployment/$C", []truth{{kinds: "ValidatingAdmissionPolicy " + podOrOwner, field: "validations[0]|labels",
 			numbers: []string{"$NS-$A"}}, {kinds: podOrOwner, field: "envFrom[0].secretRef", value: "$B"}},
 		`deployment/$C {"spec":{"strategy":{"rollingUpdate":{"maxUnavailable":0}},"template":{"metadata":` +
@@ -98,7 +100,8 @@ var freshRightKinds = []kind{
 		"failurePolicy: Ignore, ") + workload("$C", plainApp), "deployment/$C", nil, ""},
 	{"fresh: well: rights: webhook that says yes", hookFor("$NS-$A", `url: "$HOOK/yes", caBundle: $CA`, "") + workload(
 		"$C", plainApp), "deployment/$C", nil, ""},
-	{"fresh: well: rights: policy that only warns", policyFor("$NS-$A", "pods", `validations: [{expression: "false"}]`) +
+	{"fresh: well: rights: policy that only warns", policyFor("$NS-$A", "pods", `validations: `+
+		`[{expression: "false"}]`) +
 		object("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", "$NS-$A", `spec: {policyName: `+
 			`$NS-$A, validationActions: [Warn, Audit]}`) + workload("$C", plainApp), "deployment/$C", nil, ""},
 	{"fresh: well: rights: paths of the server for all", object(rbac, "ClusterRole", "$NS-$A", `rules: [{`+

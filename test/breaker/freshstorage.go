@@ -30,11 +30,13 @@ var freshStorageKinds = []kind{
 		`name: $NS-$A, path: ca.pem}}]}`, ""), "pod/$C", []truth{{kinds: "Pod", field: "clusterTrustBundle",
 		value: "$NS-$A"}}, ""},
 	{"fresh: storage: volume of a driver that no node has", csiDriver("false") + csiVolume("$NS-$A") + boundClaim("$A",
-		"$NS-$A") + single("$C", `{nodeName: node-1, containers: [`+app+`], volumes: [{name: v, persistentVolumeClaim: `+
+		"$NS-$A") + single("$C", `{nodeName: node-1, containers: [`+app+`], volumes: [{name: v, `+
+		`persistentVolumeClaim: `+
 		`{claimName: $A}}]}`), "pod/$C", []truth{{kinds: "Pod PersistentVolume CSIDriver CSINode",
 		field: "driver|claimName", value: "$NS.example.com|$A", numbers: []string{"$NS.example.com"}}}, ""},
 	{"fresh: storage: claim between two volumes, of class and of size", volumeOf("$NS-$A", "storageClassName: $NS-$P, ",
-		"90Gi", "ReadWriteOnce") + volumeOf("$NS-$B", "storageClassName: $NS, ", "1Gi", "ReadWriteOnce") + classOf("$NS",
+		"90Gi", "ReadWriteOnce") + volumeOf("$NS-$B", "storageClassName: $NS, ", "1Gi",
+		"ReadWriteOnce") + classOf("$NS",
 		"kubernetes.io/no-provisioner") + claimOf("$A", "storageClassName: $NS, ") + single("$C", claimVolume("$A")),
 		"pod/$C", []truth{{kinds: "PersistentVolumeClaim", field: "storage", value: "5Gi",
 			numbers: []string{"1Gi"}}}, ""},
@@ -53,11 +55,13 @@ var freshStorageKinds = []kind{
 		`provisioner: kubernetes.io/no-provisioner, volumeBindingMode: WaitForFirstConsumer`) + localVolume("$NS-$B",
 		"node-3") + claimOf("$A", "storageClassName: $NS, ") + single("$C", `{nodeSelector: {kubernetes.io/hostname: `+
 		`node-1}, containers: [`+app+`], volumes: [{name: v, persistentVolumeClaim: {claimName: $A}}]}`), "pod/$C",
-		[]truth{{kinds: "Pod PersistentVolumeClaim PersistentVolume", field: "nodeSelector|nodeAffinity|storageClassName",
+		[]truth{{kinds: "Pod PersistentVolumeClaim PersistentVolume",
+			field:   "nodeSelector|nodeAffinity|storageClassName",
 			numbers: []string{"$NS-$B", "node-3"}}}, ""},
 	{"fresh: storage: claim template's class, and a Secret", stateful("$C", `""`, `volumeClaimTemplates: [{metadata: `+
 		`{name: data}, spec: {storageClassName: $NS-$A, accessModes: [ReadWriteOnce], resources: {requests: {storage: `+
-		`1Gi}}}}], `, `{containers: [{name: app, image: app, envFrom: [{secretRef: {name: $B}}], volumeMounts: [{name: `+
+		`1Gi}}}}], `, `{containers: [{name: app, image: app, envFrom: [{secretRef: {name: $B}}], `+
+		`volumeMounts: [{name: `+
 		`data, mountPath: /v}]}]}`), "statefulset/$C", []truth{{kinds: "StatefulSet PersistentVolumeClaim",
 		field: "storageClassName", value: "$NS-$A"}, {kinds: podOrOwner, field: "secretRef", value: "$B"}}, ""},
 	{"fresh: storage: snapshot of a claim that is not there", object("storage.k8s.io/v1", "StorageClass", "$NS",

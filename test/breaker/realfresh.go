@@ -3,10 +3,11 @@ package breaker
 // realFreshKinds are programs, probes, images and debugging with real containers, written from
 // Kubernetes' documentation on 2026-11-29, before the rules of why were read.
 var realFreshKinds = []kind{
-	{"real: fresh: shell as arguments of an image with a program of its own", single("$C", `{terminationGracePeriodSeconds: `+
-		`1, containers: [{name: app, image: $SRV, args: [sh, -c, "sleep `+
-		`3600"]}]}`), "pod/$C .", []truth{{kinds: "Pod",
-		field: "containers[0]", value: "sh|app", want: "command"}}, ""},
+	{"real: fresh: shell as arguments of an image with a program of its own",
+		single("$C", `{terminationGracePeriodSeconds: `+
+			`1, containers: [{name: app, image: $SRV, args: [sh, -c, "sleep `+
+			`3600"]}]}`), "pod/$C .", []truth{{kinds: "Pod",
+			field: "containers[0]", value: "sh|app", want: "command"}}, ""},
 	{"real: fresh: program that reads memory it has not", realShell("$C", `sleep 1; kill -SEGV `+
 		`$$`, "", ""), "pod/$C .",
 		[]truth{{kinds: "Pod", field: "containers[0]", numbers: []string{"139"}}}, ""},
@@ -38,7 +39,8 @@ var realFreshKinds = []kind{
 		value: "$PORT", want: "$PORU"}}, ""},
 	{"real: fresh: listens on the loopback only", realShell("$C", `httpd -f -p 127.0.0.1:$PORT`, `ports: [{`+
 		`containerPort: $PORT}], readinessProbe: {periodSeconds: 1, tcpSocket: {port: $PORT}}`, ""), "pod/$C .",
-		[]truth{{kinds: "Pod", field: "readinessProbe|containers[0]|command", numbers: []string{"127.0.0.1|127.0.0.1:$PORT"}}}, ""},
+		[]truth{{kinds: "Pod",
+			field: "readinessProbe|containers[0]|command", numbers: []string{"127.0.0.1|127.0.0.1:$PORT"}}}, ""},
 	{"real: fresh: Service of a server on the loopback", workload("$A", realShellSpec(`httpd -f -p 127.0.0.1:$PORT`,
 		`ports: [{containerPort: $PORT}]`, "")) + serviceOf("$C", "$A", "$PORT"), "service/$C .", []truth{{
 		kinds: podOrOwner + " Service", field: "containers[0]|targetPort|command",
