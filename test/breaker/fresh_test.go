@@ -39,7 +39,7 @@ func TestTheFreshBreakIsNamed(t *testing.T) {
 const leastFreshPercent = 95
 
 func freshKinds() []kind {
-	return slices.Concat(freshContainerKinds, freshNetworkKinds, freshRightKinds, freshStorageKinds)
+	return slices.Concat(freshContainerKinds, freshNetworkKinds, freshRightKinds, freshStorageKinds, fresherKinds)
 }
 
 // serveHooks serves webhooks that say yes, no, nothing in time or something else, and returns the

@@ -30,7 +30,8 @@ func TestCodesAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range append(files, "../findings.go", "../driver.go", "../causefinding.go", "../restrictions.go",
-		"../deletedby.go", "../service.go", "../starting.go", "../hooks.go", "../probefield.go", "../initfile.go") {
+		"../deletedby.go", "../service.go", "../starting.go", "../hooks.go", "../probefield.go", "../initfile.go",
+		"../changedbefore.go") {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil || strings.HasSuffix(name, "_test.go") {
 			continue

@@ -273,14 +273,22 @@ func (c *Cluster) nearKey(f *Finding, r Reference, keys []string) {
 		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("name key %s in %s of %s", key, r.Field,
 			f.Object), Run: c.replaceCommand(f.Object, nameField(r), key)})
 	}
+	var same []string // names of objects of the same kind that have the key
 	for _, kind := range []string{"ConfigMap", "Secret"} {
 		for _, x := range c.Objects[kind] {
 			have, _ := keysOf(x)
 			if x.GetNamespace() == r.To.Namespace && slices.Contains(have, r.Key) {
 				f.Message += fmt.Sprintf(" %s %s has a key %s.", kind, x.GetName(), r.Key)
 				f.Related = append(f.Related, objectOf(kind, x))
+				if kind == r.To.Kind {
+					same = append(same, x.GetName())
+				}
 			}
 		}
+	}
+	if name, ok := strings.CutSuffix(nameField(r), ".key"); ok && len(same) == 1 {
+		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("or name %s %s, which has that key", r.To.Kind, same[0]),
+			Run: c.replaceCommand(f.Object, name+".name", same[0])})
 	}
 	f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("or add key %s to %s %s", r.Key, r.To.Kind, r.To.Name)})
 }

@@ -115,6 +115,9 @@ func (c *Cluster) webhookCauses(self Object, name, words string) []Finding {
 					f.Field, f.Value = field+".url", *u
 				}
 				f.Remedies = webhookRemedies(self, at, i, code)
+				if code == "WebhookFails" {
+					callFailed(&f, w, i, words)
+				}
 				return append([]Finding{f}, c.quotedByRefusal(self, c.Get(self), code, words)...)
 			}
 		}
@@ -134,6 +137,11 @@ var violations = []struct{ words, field, value string }{
 	{"unrestricted capabilities", "securityContext.capabilities.drop", `["ALL"]`},
 	{notRoot, "securityContext.runAsNonRoot", "true"},
 	{"seccompProfile", "securityContext.seccompProfile", `{"type":"RuntimeDefault"}`},
+	{sysctlsForbidden, "securityContext.sysctls", ""},
+	{"procMount", "securityContext.procMount", `"Default"`},
+	{"seLinuxOptions", "securityContext.seLinuxOptions", ""},
+	{"hostProcess", "securityContext.windowsOptions.hostProcess", "false"},
+	{"forbidden AppArmor profile", "securityContext.appArmorProfile", `{"type":"RuntimeDefault"}`},
 	{"privileged", "securityContext.privileged", "false"},
 	{hostNamespaces, "hostNetwork", "false"},
 	{"hostPath volumes", "volumes", ""},
@@ -174,6 +182,10 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 				out = append(out, c.forbiddenVolumes(f, spec, at, part)...)
 				break
 			}
+			if v.words == sysctlsForbidden {
+				out = append(out, c.forbiddenSysctls(f, spec, part)...)
+				break
+			}
 			if m := givenFields.FindStringSubmatch(part); m != nil {
 				f.Value = m[2]
 			}
@@ -205,6 +217,9 @@ func (c *Cluster) violating(f Finding, o metav1.Object, at, words string) []Find
 			}
 			g := f
 			g.Field = x.at + "." + field
+			if p := x.c.SecurityContext; field == "securityContext.seccompProfile" && p != nil && p.SeccompProfile != nil {
+				g.Field, g.Value = g.Field+".type", string(p.SeccompProfile.Type)
+			}
 			g.Remedies = withUser(securityRemedy(f.Object, x, field, f.Want), f.Object, x, field)
 			s := x.c.SecurityContext
 			if strings.HasSuffix(field, "capabilities.add") && s != nil && s.Capabilities != nil {
@@ -239,6 +254,35 @@ func (c *Cluster) forbiddenPorts(f Finding, x place) []Finding {
 	return out
 }
 
+// sysctlsForbidden is how a text of PodSecurity about kernel settings begins.
+const sysctlsForbidden = "forbidden sysctls"
+
+// forbiddenSysctls is one finding for each kernel setting of a Pod that a text of PodSecurity names.
+func (c *Cluster) forbiddenSysctls(f Finding, spec *corev1.PodSpec, words string) []Finding {
+	var out []Finding
+	if spec.SecurityContext == nil {
+		return []Finding{f}
+	}
+	for i, s := range spec.SecurityContext.Sysctls {
+		if !strings.Contains(words, s.Name) {
+			continue
+		}
+		g := f
+		g.Field, g.Value = fmt.Sprintf("%s[%d].name", f.Field, i), s.Name
+		g.Message += fmt.Sprintf(" It is sysctl %s=%s.", s.Name, s.Value)
+		g.Remedies = []Remedy{{Say: "leave it out: the node's own value then holds", Run: c.patchCommand(f.Object,
+			fmt.Sprintf(`[{"op":"remove","path":%s}]`, jsonText(pointer(fmt.Sprintf("%s[%d]", f.Field, i)))))}}
+		out = append(out, g)
+	}
+	if len(out) == 0 {
+		return []Finding{f}
+	}
+	return out
+}
+
+// restrictedTypes is the volume type that a text of PodSecurity names.
+var restrictedTypes = regexp.MustCompile(`restricted volume types? "([A-Za-z]+)"`)
+
 // quotedVolumes are the volumes that a text of PodSecurity names.
 var quotedVolumes = regexp.MustCompile(`volumes? ((?:"[^"]+"(?:, )?)+)`)
 
@@ -259,6 +303,8 @@ func (c *Cluster) forbiddenVolumes(f Finding, spec *corev1.PodSpec, at, words st
 		x.Field, x.Value = fmt.Sprintf("%s.volumes[%d]", at, i), v.Name
 		if v.HostPath != nil {
 			x.Field, x.Value = x.Field+".hostPath", v.HostPath.Path
+		} else if m := restrictedTypes.FindStringSubmatch(words); m != nil {
+			x.Field, x.Value = x.Field+"."+m[1], v.Name
 		}
 		x.Message = fmt.Sprintf("%s It is volume %s (%s).", f.Message, v.Name, x.Value)
 		x.Remedies = []Remedy{{Say: fmt.Sprintf("make %s an emptyDir, if the program does not need the node's files: "+

@@ -145,6 +145,9 @@ var rules = []rule{
 	{"shared paths", []string{"Ingress"}, sharedPaths},
 	{"files on disk", templated, diskFiles},
 	{"device selectors", []string{"Pod"}, deviceSelectors},
+	{"own subjects", []string{"RoleBinding", "ClusterRoleBinding"}, ownSubjects},
+	{"searches", templated, searches},
+	{"binary keys", templated, binaryKeys},
 }
 
 // Of returns what is wrong with one object and with what it controls, worst first.
