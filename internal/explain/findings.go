@@ -60,6 +60,9 @@ func containerFindings(in In) []finding.Finding {
 			continue
 		}
 		switch {
+		case w != nil && slices.Contains(imageReasons, w.Reason) && imageVolume(in.Pod, c, w.Message) >= 0:
+			out = append(out, volumeImageFinding(in, c, f))
+			continue
 		case w != nil && slices.Contains(imageReasons, w.Reason):
 			f.Code, f.Field, f.Value, f.Stage = w.Reason, at+".image", c.spec.Image, finding.StageImage
 			f.Message = fmt.Sprintf("%s has no image %s: %s", c.title(), c.spec.Image, w.Message)
@@ -110,8 +113,9 @@ func debuggingFindings(in In) []finding.Finding {
 			if s.Name != x.Name || w == nil {
 				continue
 			}
-			f := finding.Finding{Code: w.Reason, Severity: finding.Threat, Stage: finding.StageImage, Object: in.object(),
-				Field: fmt.Sprintf("spec.ephemeralContainers[%d].image", i), Value: x.Image, Remedies: []finding.Remedy{{
+			f := finding.Finding{Code: w.Reason, Severity: finding.Threat, Stage: finding.StageImage,
+				Object: in.object(), Field: fmt.Sprintf("spec.ephemeralContainers[%d].image", i), Value: x.Image,
+				Remedies: []finding.Remedy{{
 					Say: fmt.Sprintf("an ephemeral container is never changed: add another with an image that can be "+
 						"pulled, as by kubectl -n %s debug pod/%s --image=IMAGE", in.Pod.Namespace, in.Pod.Name)}}}
 			switch {
@@ -148,6 +152,9 @@ func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f findi
 			neverStarted(t) && strings.HasPrefix(field, at+".") {
 			f.Field, f.Value = field, value
 		}
+	}
+	if line := lastLine(in, c, t); line != "" && !k.known && !strings.Contains(f.Message, line) {
+		f.Message = fmt.Sprintf("%s It said last: %s", f.Message, line)
 	}
 	f.Remedies = containerRemedies(in, c, t)
 	if runsWellSince(in, c) {

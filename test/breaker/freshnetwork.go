@@ -21,7 +21,7 @@ var freshNetworkKinds = []kind{
 		[]truth{{kinds: "Pod", field: "dnsConfig", value: "$NSx.svc.cluster.local|$NSx",
 			want: "$NS.svc.cluster.local"}}, ""},
 	{"fresh: net: certificate under other keys", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + object("v1",
-		"Secret", "$B", `stringData: {cert.pem: x, key.pem: y}`) + object("networking.k8s.io/v1", "Ingress", "$C",
+		"Secret", "$B", `stringData: {cert.pem: "x", key.pem: "no"}`) + object("networking.k8s.io/v1", "Ingress", "$C",
 		`spec: {tls: [{secretName: $B}], defaultBackend: {service: {name: $A, port: {number: 80}}}}`), "ingress/$C",
 		[]truth{{kinds: "Secret Ingress", field: "data|tls.crt|type|secretName", numbers: []string{"tls.crt"}}}, ""},
 	{"fresh: net: both ends shut", workload("$A", plainApp) + serviceOf("$A", "$A", "8080") + single("$C", withEnv(

@@ -66,7 +66,7 @@ var freshRightKinds = []kind{
 	{"fresh: rights: range's minimum above what a default gives", object("v1", "LimitRange", "$A", `spec: {limits: [{`+
 		`type: Container, min: {memory: $N00Mi}}]}`) + workload("$C", withRequest("memory", "$NMi")), "deployment/$C",
 		[]truth{{kinds: "LimitRange " + podOrOwner, field: "memory", numbers: []string{"$A", "$N00Mi", "$NMi"}}}, ""},
-	{"fresh: rights: policy that changes Pods to a node that is not there", object("admissionregistration.k8s.io/v1",
+	{"fresh: rights: policy whose change cannot be applied", object("admissionregistration.k8s.io/v1",
 		"MutatingAdmissionPolicy", "$NS-$B", `spec: {reinvocationPolicy: Never, mutations: [{patchType: `+
 			`ApplyConfiguration, applyConfiguration: {expression: "Object{spec: Object.spec{nodeSelector: {'disk': `+
 			`'$A'}}}"}}], matchConstraints: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: $NS}}, `+

@@ -16,7 +16,8 @@ var freshStorageKinds = []kind{
 	{"fresh: storage: claim that a populator should fill", claimOf("$C", `storageClassName: $NS, dataSourceRef: {`+
 		`apiGroup: $B.example.com, kind: Populator, name: $A}, `) + classOf("$NS", "$B.example.com"), "pvc/$C",
 		[]truth{{kinds: "PersistentVolumeClaim", field: "dataSourceRef|dataSource",
-			value: "$B.example.com|Populator|$A"}}, ""},
+			value: "$B.example.com|Populator|$A"}, {kinds: "PersistentVolumeClaim",
+			field: "storageClassName", value: "$NS"}}, ""},
 	{"fresh: storage: claim names a volume of another class", volumeOf("$NS-$A", "storageClassName: $NS-$P, ", "9Gi",
 		"ReadWriteOnce") + claimOf("$C", "storageClassName: $NS-$B, volumeName: $NS-$A, ") + classOf("$NS-$P",
 		"kubernetes.io/no-provisioner") + classOf("$NS-$B", "kubernetes.io/no-provisioner"), "pvc/$C",
@@ -50,7 +51,9 @@ var freshStorageKinds = []kind{
 	{"fresh: storage: claim's selector beside a class that provisions", classOf("$NS", "$A.example.com") + object("v1",
 		"PersistentVolumeClaim", "$C", `spec: {storageClassName: $NS, selector: {matchLabels: {tier: $B}}, `+
 			`accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}`), "pvc/$C", []truth{{
-		kinds: "PersistentVolumeClaim StorageClass", field: "selector|provisioner", value: "$B|$A.example.com"}}, ""},
+		kinds: "PersistentVolumeClaim StorageClass", field: "selector|provisioner", value: "$B|$A.example.com"},
+		{kinds: "PersistentVolumeClaim",
+			field: "storageClassName", value: "$NS"}}, ""},
 	{"fresh: storage: class of late binding, and no volume", object("storage.k8s.io/v1", "StorageClass", "$NS",
 		`provisioner: kubernetes.io/no-provisioner, volumeBindingMode: WaitForFirstConsumer`) + localVolume("$NS-$B",
 		"node-3") + claimOf("$A", "storageClassName: $NS, ") + single("$C", `{nodeSelector: {kubernetes.io/hostname: `+
@@ -67,7 +70,9 @@ var freshStorageKinds = []kind{
 	{"fresh: storage: snapshot of a claim that is not there", object("storage.k8s.io/v1", "StorageClass", "$NS",
 		`provisioner: $B.example.com`) + claimOf("$C", `storageClassName: $NS, dataSource: {apiGroup: `+
 		`snapshot.storage.k8s.io, kind: VolumeSnapshot, name: $A}, `) + single("$P", claimVolume("$C")), "pod/$P",
-		[]truth{{kinds: "PersistentVolumeClaim", field: "dataSource", value: "$A|VolumeSnapshot"}}, ""},
+		[]truth{{kinds: "PersistentVolumeClaim", field: "dataSource", value: "$A|VolumeSnapshot"},
+			{kinds: "PersistentVolumeClaim",
+				field: "storageClassName", value: "$NS"}}, ""},
 	{"fresh: storage: volume in the Pod that is larger than the quota", quotaOf("$A", "requests.storage: $NGi") + oneOf(
 		"$C", `{containers: [`+app+`], volumes: [{name: v, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [`+
 			`ReadWriteOnce], resources: {requests: {storage: 1$NGi}}}}}}]}`), "deployment/$C", []truth{{

@@ -160,6 +160,7 @@ var Codes = [][2]string{
 	{"SecretTypeWrong", "a Secret's type is of no use there"},
 	{"SelectorUnread", "a device's selector reads what a device does not have"},
 	{"SelectorsOverlap", "two workloads select the same Pods"},
+	{"SelectsMade", "a claim selects volumes by labels, and its class has them made"},
 	{"SelectsNothing", "a selector selects nothing"},
 	{"SetByAdmission", "a value is a default of another object"},
 	{"ShellWord", "a word that only a shell understands stands where none reads it"},

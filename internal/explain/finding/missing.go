@@ -38,6 +38,9 @@ func missingReferences(c *Cluster, o metav1.Object, self Object) []Finding {
 			strings.HasSuffix(self.Kind, "RoleBinding") {
 			continue // of subjects in a namespace that is not there a rule of its own tells
 		}
+		if r.To.Kind == "StorageClass" && c.boundByHand(o, r.To.Name) {
+			continue
+		}
 		f, missing := c.missing(r, self)
 		key := f.Object.String() + f.Field + f.Value
 		if missing && !seen[key] {
@@ -46,6 +49,17 @@ func missingReferences(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 	}
 	return out
+}
+
+// boundByHand reports whether a claim names a volume of its class that is there: such a class is a
+// word by which they find each other, and needs no object.
+func (c *Cluster) boundByHand(o metav1.Object, class string) bool {
+	p, ok := o.(*corev1.PersistentVolumeClaim)
+	if !ok {
+		return false
+	}
+	v, there := get[*corev1.PersistentVolume](c, "PersistentVolume", "", p.Spec.VolumeName)
+	return there && v.Spec.StorageClassName == class
 }
 
 // noNamespace reports whether the namespace of an object is not there.
@@ -287,7 +301,8 @@ func (c *Cluster) nearKey(f *Finding, r Reference, keys []string) {
 		}
 	}
 	if name, ok := strings.CutSuffix(nameField(r), ".key"); ok && len(same) == 1 {
-		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("or name %s %s, which has that key", r.To.Kind, same[0]),
+		f.Remedies = append(f.Remedies, Remedy{
+			Say: fmt.Sprintf("or name %s %s, which has that key", r.To.Kind, same[0]),
 			Run: c.replaceCommand(f.Object, name+".name", same[0])})
 	}
 	f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("or add key %s to %s %s", r.Key, r.To.Kind, r.To.Name)})

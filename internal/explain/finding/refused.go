@@ -20,6 +20,8 @@ var (
 	webhookWords = regexp.MustCompile(`failed calling webhook "([^"]+)"|admission webhook "([^"]+)" denied`)
 	policyWords  = regexp.MustCompile(
 		`ValidatingAdmissionPolicy '([^']+)' with binding '([^']+)' denied request: (.*)`)
+	mutatingWords = regexp.MustCompile(
+		`(?:^|[^A-Za-z])policy '([^']+)' with binding '([^']+)' denied request: (.*)`)
 	securityWords = regexp.MustCompile(`violates PodSecurity "([^":]+):[^"]*": (.*)`)
 )
 
@@ -31,6 +33,9 @@ func (c *Cluster) refusalCauses(self Object, o metav1.Object, words string) []Fi
 	}
 	if m := policyWords.FindStringSubmatch(words); m != nil {
 		out = append(out, c.deniedByPolicy(self, o, m)...)
+	}
+	if m := mutatingWords.FindStringSubmatch(words); m != nil {
+		out = append(out, c.mutationFails(self, m)...)
 	}
 	if m := webhookWords.FindStringSubmatch(words); m != nil {
 		out = append(out, c.webhookCauses(self, m[1]+m[2], words)...)
@@ -217,7 +222,8 @@ func (c *Cluster) violating(f Finding, o metav1.Object, at, words string) []Find
 			}
 			g := f
 			g.Field = x.at + "." + field
-			if p := x.c.SecurityContext; field == "securityContext.seccompProfile" && p != nil && p.SeccompProfile != nil {
+			if p := x.c.SecurityContext; strings.HasSuffix(field, ".seccompProfile") && p != nil &&
+				p.SeccompProfile != nil {
 				g.Field, g.Value = g.Field+".type", string(p.SeccompProfile.Type)
 			}
 			g.Remedies = withUser(securityRemedy(f.Object, x, field, f.Want), f.Object, x, field)

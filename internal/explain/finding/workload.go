@@ -295,10 +295,8 @@ func percent(v *intstr.IntOrString, base int32, up bool) (n int, text string) {
 
 // podsNotMade finds a workload whose Pods the API server refuses, by its newest event.
 func podsNotMade(c *Cluster, o metav1.Object, self Object) []Finding {
-	e := c.newestEvent(self, func(e *corev1.Event) bool {
-		return e.Reason == "FailedCreate" || e.Reason == "ReplicaSetCreateError"
-	})
-	if e == nil || c.Now.Sub(eventTime(e)) > eventWindow {
+	reason, words := c.refusal(o, self)
+	if words == "" {
 		return nil
 	}
 	if x, ok := o.(*appsv1.ReplicaSet); ok && x.Status.Replicas >= replicas(x.Spec.Replicas) {
@@ -311,13 +309,40 @@ func podsNotMade(c *Cluster, o metav1.Object, self Object) []Finding {
 		x.Status.DesiredNumberScheduled > 0 && x.Status.CurrentNumberScheduled >= x.Status.DesiredNumberScheduled {
 		return nil
 	}
-	out := []Finding{{Code: "PodsRefused", Stage: StageCreation, Object: self, Field: "spec.template", Value: e.Reason,
-		Message: fmt.Sprintf("The API server refuses what %s %s makes: %s", self.Kind, self.Name, e.Message)}}
+	out := []Finding{{Code: "PodsRefused", Stage: StageCreation, Object: self, Field: "spec.template", Value: reason,
+		Message: fmt.Sprintf("The API server refuses what %s %s makes: %s", self.Kind, self.Name, words)}}
 	root := c.outermost(o, self)
 	if x := c.Get(root); x != nil {
 		self, o = root, x
 	}
-	return slices.Concat(out, c.refusalCauses(self, o, e.Message), c.refusedByDefault(self, o, e.Message))
+	return slices.Concat(out, c.refusalCauses(self, o, words), c.refusedByDefault(self, o, words))
+}
+
+// refusal is how the API server refused what a workload makes: its newest event of it, or, where
+// there is none, as events are dropped and end, its condition ReplicaFailure. Empty: nothing is
+// refused.
+func (c *Cluster) refusal(o metav1.Object, self Object) (reason, words string) {
+	e := c.newestEvent(self, func(e *corev1.Event) bool {
+		return e.Reason == "FailedCreate" || e.Reason == "ReplicaSetCreateError"
+	})
+	if e != nil && c.Now.Sub(eventTime(e)) <= eventWindow {
+		return e.Reason, e.Message
+	}
+	switch x := o.(type) {
+	case *appsv1.Deployment:
+		for _, cond := range x.Status.Conditions {
+			if cond.Type == appsv1.DeploymentReplicaFailure && cond.Status == corev1.ConditionTrue {
+				return cond.Reason, cond.Message
+			}
+		}
+	case *appsv1.ReplicaSet:
+		for _, cond := range x.Status.Conditions {
+			if cond.Type == appsv1.ReplicaSetReplicaFailure && cond.Status == corev1.ConditionTrue {
+				return cond.Reason, cond.Message
+			}
+		}
+	}
+	return "", ""
 }
 
 // job finds a Job that can make no progress by its own settings.
