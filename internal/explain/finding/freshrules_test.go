@@ -169,3 +169,109 @@ func TestWhatALevelForbidsIsAField(t *testing.T) {
 		}
 	}
 }
+
+// Each row is a cluster, an object, what one of its findings is ("CODE KIND FIELD VALUE WANT"), "no
+// CODE" for none, and words of its message and commands.
+//
+// row: RST-10
+func TestWhatStandsBehindARefusal(t *testing.T) {
+	script := func(command string) string {
+		return webPod + `spec: {containers: [{name: a, command: ` + command + `}]}`
+	}
+	shopPod := func(name, labels, ports string) string {
+		return `
+---
+{apiVersion: v1, kind: Pod, metadata: {name: ` + name + `, namespace: shop, labels: {` + labels + `}}, spec: {` +
+			`containers: [{name: a, ports: [` + ports + `]}]}}`
+	}
+	service := func(selector string) string {
+		return `{apiVersion: v1, kind: Service, metadata: {name: s, namespace: shop}, spec: {selector: {` + selector +
+			`}, ports: [{port: 80, targetPort: 8080}]}}`
+	}
+	opens := func(port string) string {
+		return service("app: a") + shopPod("one", "app: a", `{name: web, containerPort: 8080}, {name: metrics, `+
+			`containerPort: 9090}`) + `
+---
+{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p, namespace: shop}, spec: {podSelector: {` +
+			`matchLabels: {app: a}}, policyTypes: [Ingress], ingress: [{ports: [{port: ` + port + `}]}]}}`
+	}
+	claimed := func(spec, more string) string {
+		return `read: StorageClass PersistentVolume
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: shop, creationTimestamp: ` +
+			`"2026-05-01T11:00:00Z"}, spec: {storageClassName: x, ` + spec + `accessModes: [ReadWriteOnce], ` +
+			`resources: {requests: {storage: 5Gi}}}, status: {phase: Pending}}` + more
+	}
+	const volume = `
+---
+{apiVersion: v1, kind: PersistentVolume, metadata: {name: v}, spec: {storageClassName: x, accessModes: ` +
+		`[ReadWriteOnce], capacity: {storage: 1Gi}}}`
+	const class = `
+---
+{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: x}, provisioner: disks.example.com}`
+	role := func(group, resource string) string {
+		return `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: r, namespace: shop}, ` +
+			`rules: [{apiGroups: [` + group + `], resources: [` + resource + `], verbs: [get]}]}`
+	}
+	condition := `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, namespace: shop}, spec: {replicas: 1, ` +
+		`template: {spec: {containers: [{name: a}]}}}, status: {conditions: [{type: ReplicaFailure, status: "True", ` +
+		`reason: FailedCreate, message: %q}]}}`
+	for _, x := range []struct{ name, cluster, of, want, words string }{
+		{"a label too many", service("app: a, tier: b") + shopPod("one", "app: a", ""), "Service s",
+			"SelectsNothing Service spec.selector app=a,tier=b -",
+			`Pod one has all of it but tier=b: it has no label tier`},
+		{"a label too many, mended", service("app: a, tier: b") + shopPod("one", "app: a", ""), "Service s",
+			"SelectsNothing Service spec.selector app=a,tier=b -", `{"spec":{"selector":{"tier":null}}}`},
+		{"nothing of it", service("app: a, tier: b") + shopPod("one", "app: x", ""), "Service s",
+			"SelectsNothing Service spec.selector app=a,tier=b -", "no Pod of namespace shop has that."},
+		{"a port by another's name", opens("metrics"), "Service s",
+			"PolicyDeniesPort NetworkPolicy spec.ingress[*].ports 8080 -", "Port 8080"},
+		{"a port by its name", opens("web"), "Service s", "no PolicyDeniesPort", ""},
+		{"a quota, by a condition", fmt.Sprintf(condition, `pods "d-1" is forbidden: exceeded quota: q, `+
+			`requested: pods=1, used: pods=0, limited: pods=0`), "Deployment d",
+			"QuotaExceeded ResourceQuota spec.hard.pods 0 1", "Quota q"},
+		{"a mutation that cannot be applied", fmt.Sprintf(condition, `policy 'm' with binding 'b' denied request: `+
+			`error applying patch: x`), "Deployment d",
+			"DeniedByPolicy MutatingAdmissionPolicy spec.mutations error_applying_patch:_x -",
+			"MutatingAdmissionPolicy m, bound by b"},
+		{"words behind a script", script(`[sh, -c, sleep, "3600"]`), "Pod web",
+			"ShellWord Pod spec.containers[0].command[2] sleep sleep_3600", `"value":["sh","-c","sleep 3600"]`},
+		{"a script with parameters", script(`[sh, -c, "echo $1", x, y]`), "Pod web", "no ShellWord", ""},
+		{"a script alone", script(`[sh, -c, "sleep 3600"]`), "Pod web", "no ShellWord", ""},
+		{"selects what is to be made", claimed(`selector: {matchLabels: {a: b}}, `, class), "PersistentVolumeClaim c",
+			"SelectsMade PersistentVolumeClaim spec.selector a=b -", "disks.example.com"},
+		{"a class that only the volume has", claimed(`volumeName: v, `, volume), "PersistentVolumeClaim c",
+			"VolumeUnfit PersistentVolumeClaim spec.resources.requests.storage 5Gi 1Gi", "names volume v"},
+		{"such a class is not missing", claimed(`volumeName: v, `, volume), "PersistentVolumeClaim c",
+			"no ReferenceMissing", ""},
+		{"a class that nothing has", claimed("", ""), "PersistentVolumeClaim c",
+			"ReferenceMissing PersistentVolumeClaim spec.storageClassName x -", ""},
+		{"a group that Kubernetes had", role("extensions", "deployments"), "Role r",
+			"GroupDiffers Role rules[0].apiGroups extensions apps", ""},
+		{"a group that may come", role("shop.example.com", "carts"), "Role r",
+			"ResourceUnknown Role rules[0].resources[0] carts -", "until what brings it is installed"},
+	} {
+		kind, name, _ := strings.Cut(x.of, " ")
+		c := clusterOf(t, x.cluster)
+		c.Served = Served{"": {"pods"}, "apps": {"deployments"}}
+		code, _, _ := strings.Cut(strings.TrimPrefix(x.want, "no "), " ")
+		got, text := "no "+code, ""
+		for _, f := range Of(c, Object{kind, "shop", name}) {
+			if f.Code != code {
+				continue
+			}
+			words := []string{f.Code, f.Object.Kind, f.Field, f.Value, f.Want}
+			for i, w := range words {
+				if words[i] = strings.ReplaceAll(w, " ", "_"); w == "" {
+					words[i] = "-"
+				}
+			}
+			got, text = strings.Join(words, " "), f.Message
+			for _, r := range f.Remedies {
+				text += strings.Join(r.Run, "\n")
+			}
+		}
+		if got != x.want || !strings.Contains(text, x.words) {
+			t.Errorf("%s: got %q (%s), want %q (%s)", x.name, got, text, x.want, x.words)
+		}
+	}
+}
