@@ -274,6 +274,9 @@ func endFindings(in In) []finding.Finding {
 				Message: fmt.Sprintf("The Pod is being deleted with a grace period of %d s.", *g)})
 		}
 	}
+	if f, ok := endedByTaint(in); ok {
+		out = append(out, f)
+	}
 	if f, ok := failedFinding(in); ok {
 		out = append(out, f)
 	}

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -366,8 +367,14 @@ func claimsRefusal(in In, r journal.NodeRefusal) refusalField {
 				related: []finding.Object{{Kind: "PersistentVolumeClaim", Namespace: in.Pod.Namespace, Name: name}}}
 		}
 	}
+	if m := onlyWhere.FindStringSubmatch(r.Detail); m != nil {
+		out.numbers = map[string]string{"only.label": m[1], "only.value": m[2]}
+	}
 	return out
 }
+
+// onlyWhere matches the label of the nodes that reach a volume.
+var onlyWhere = regexp.MustCompile(`exists only where (\S+)=([^\s,;)]+)`)
 
 // devicesRefusal is the claim for devices that the refusal's words name, or the first.
 func devicesRefusal(in In, r journal.NodeRefusal) refusalField {

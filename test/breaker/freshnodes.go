@@ -137,5 +137,5 @@ var freshNodes = []situation{
 			change(`node/node-1 {"spec":{"taints":[{"key":"example.com/$A","effect":"NoSchedule"}]}}`)}},
 	{name: "fresh: well: node: kubelet was away for a moment", ask: "node/node-2", nodes: twoNodes, options: shortLife,
 		steps: []step{killSecond, pause(14 * time.Second),
-			do(func(c *testcluster.Cluster) { c.StartNode("node-2") }), pause(4 * time.Second)}},
+			do(func(c *testcluster.Cluster) { c.StartNode("node-2") }), pause(25 * time.Second)}},
 }

@@ -40,6 +40,7 @@ var Codes = [][2]string{
 	{"DiskFiles", "a volume on the node's disk may grow beyond the limits of ephemeral storage"},
 	{"DriverNotRegistered", "a node's kubelet does not know a CSI driver"},
 	{"DriverSilent", "a CSI driver does not answer a call"},
+	{"EndedByTaint", "a Pod was deleted for a taint of its node"},
 	{"EndpointNotReady", "an endpoint that somebody wrote says that it is not ready"},
 	{"EndpointsBehind", "Pods are ready and not in the Service's EndpointSlices"},
 	{"EvictionRefused", "an eviction was refused"},

@@ -25,6 +25,11 @@ var (
 	securityWords = regexp.MustCompile(`violates PodSecurity "([^":]+):[^"]*": (.*)`)
 )
 
+// refuses reports whether words are those of a quota, webhook or policy that refuses.
+func refuses(words string) bool {
+	return quotaWords.MatchString(words) || webhookWords.MatchString(words) || policyWords.MatchString(words)
+}
+
 // refusalCauses are the objects to blame for words of a refusal.
 func (c *Cluster) refusalCauses(self Object, o metav1.Object, words string) []Finding {
 	var out []Finding
