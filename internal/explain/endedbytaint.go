@@ -31,7 +31,8 @@ func endedByTaint(in In) (finding.Finding, bool) {
 			Message: fmt.Sprintf("The Pod was deleted for the taint %s of node %s, which it does not tolerate.",
 				t.ToString(), in.Node.Name),
 			Remedies: []finding.Remedy{{Say: "take the taint off the node when its time is over; other Pods may " +
-				"then come to it", Run: []string{fmt.Sprintf("kubectl taint node %s %s:%s-", in.Node.Name, t.Key, t.Effect)}}}}
+				"then come to it", Run: []string{fmt.Sprintf("kubectl taint node %s %s:%s-", in.Node.Name,
+				t.Key, t.Effect)}}}}
 		for j, x := range p.Spec.Tolerations {
 			if (x.Key != t.Key && x.Key != "") || x.TolerationSeconds == nil || x.Effect != "" && x.Effect != t.Effect {
 				continue

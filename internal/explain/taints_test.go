@@ -20,10 +20,11 @@ func TestATaintOfAConditionBlamesTheCondition(t *testing.T) {
 		"team":                       {"spec.taints[0]", "take the taint off"},
 	} {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{
-			Key: key, Effect: corev1.TaintEffectNoSchedule}}}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
-			{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown"},
-			{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, Reason: "KubeletHasDiskPressure"},
-			{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse}}}}
+			Key: key, Effect: corev1.TaintEffectNoSchedule}}}, Status: corev1.NodeStatus{
+			Conditions: []corev1.NodeCondition{
+				{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown"},
+				{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, Reason: "KubeletHasDiskPressure"},
+				{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse}}}}
 		in := In{Pod: &corev1.Pod{}, ClusterContext: &ClusterContext{Nodes: []*corev1.Node{n}}}
 		got := nodeRefuses(in, journal.NodeRefusal{Node: "n", Plugin: "TaintToleration"})
 		if len(got) != 1 || got[0].Field != want.field || !strings.Contains(got[0].Remedies[0].Say, want.remedy) {
