@@ -9,7 +9,7 @@ var realFreshKinds = []kind{
 			`3600"]}]}`), "pod/$C .", []truth{{kinds: "Pod",
 			field: "containers[0]", value: "sh|app", want: "command"}}, ""},
 	{"real: fresh: program that reads memory it has not", realShell("$C", `sleep 1; kill -SEGV `+
-		`$$`, "", ""), "pod/$C .",
+		`$$$$`, "", ""), "pod/$C .",
 		[]truth{{kinds: "Pod", field: "containers[0]", numbers: []string{"139"}}}, ""},
 	{"real: fresh: program of the shell's that is not there", realShell("$C", `$A-tool --serve`, "", ""), "pod/$C .",
 		[]truth{{kinds: "Pod", field: "containers[0]", numbers: []string{"127", "$A-tool"}}}, ""},
@@ -33,8 +33,8 @@ var realFreshKinds = []kind{
 	{"real: fresh: image of a container for debugging", realShell("$C", `sleep 3600`, "", ""), "pod/$C", []truth{{
 		kinds: "Pod", field: "ephemeralContainers[0].image", value: "$REG/$A:$N"}},
 		`pod/$C/ephemeralcontainers {"spec":{"ephemeralContainers":[{"name":"debug","image":"$REG/$A:$N"}]}}`},
-	{"real: fresh: listens on the port of a variable, probed on another", realShell("$C", `httpd -f -p $LISTEN`,
-		`env: [{name: LISTEN, value: "$PORU"}], ports: [{containerPort: $PORT}], readinessProbe: {periodSeconds: 1, `+
+	{"real: fresh: listens on the port of a variable, probed on another", realShell("$C", `httpd -f -p $(WEBPORT)`,
+		`env: [{name: WEBPORT, value: "$PORU"}], ports: [{containerPort: $PORT}], readinessProbe: {periodSeconds: 1, `+
 			`tcpSocket: {port: $PORT}}`, ""), "pod/$C .", []truth{{kinds: "Pod", field: "readinessProbe.tcpSocket.port",
 		value: "$PORT", want: "$PORU"}}, ""},
 	{"real: fresh: listens on the loopback only", realShell("$C", `httpd -f -p 127.0.0.1:$PORT`, `ports: [{`+
@@ -82,7 +82,7 @@ var realFreshKinds = []kind{
 		`/k/$K || exit `+
 		`$CODE; sleep 3600`, `securityContext: {runAsUser: $UID, runAsGroup: $UID}, volumeMounts: [{name: v, `+
 		`mountPath: `+
-		`/k}]`, `securityContext: {fsGroup: $UID}, volumes: [{name: v, secret: {secretName: $A, items: [{key: $K, `+
+		`/k}]`, `volumes: [{name: v, secret: {secretName: $A, items: [{key: $K, `+
 		`path: `+
 		`$K, mode: 0}]}}]`), "pod/$C .", []truth{{kinds: "Pod", field: "mode|Mode", value: "0",
 		numbers: []string{"/k/$K"}}}, ""},

@@ -23,7 +23,7 @@ var ownParameter = regexp.MustCompile(`\$[@*#0-9]|\$\{[@*#0-9]|\bshift\b`)
 // its parameters, not part of it.
 func (c *Cluster) behindScript(x place, words []string, well bool) (Finding, bool) {
 	at := slices.Index(words, "-c")
-	if len(words) == 0 || !shells[path.Base(words[0])] || at < 0 || at+2 >= len(words) ||
+	if len(x.c.Command) == 0 || !shells[path.Base(words[0])] || at < 0 || at+2 >= len(words) ||
 		ownParameter.MatchString(words[at+1]) {
 		return Finding{}, false
 	}
@@ -53,12 +53,40 @@ func (c *Cluster) behindScript(x place, words []string, well bool) (Finding, boo
 	return f, true
 }
 
+// inProbes finds such words in the commands of a container's probes, which no shell reads either.
+func (c *Cluster) inProbes(x place) []Finding {
+	var out []Finding
+	for _, p := range probesOf(x.c) {
+		if p.probe.Exec == nil {
+			continue
+		}
+		words := p.probe.Exec.Command
+		i := slices.IndexFunc(words, func(w string) bool { return slices.Contains(operators, w) })
+		if i < 1 || shells[path.Base(words[0])] {
+			continue
+		}
+		at := fmt.Sprintf("%s.%s.exec.command", x.at, p.field)
+		f := Finding{Code: "ShellWord", Severity: Threat, Stage: StageRun, Object: x.self,
+			Field: fmt.Sprintf("%s[%d]", at, i), Value: words[i], Want: "sh -c", Message: fmt.Sprintf("The %s of "+
+				"container %s has the word %s, which only a shell understands, and none reads it: %s gets it, and what "+
+				"follows, as words of its own.", p.field, x.c.Name, words[i], words[0])}
+		f.Remedies = []Remedy{{Say: "let a shell read it, if the image has one", Run: c.patchCommand(x.self,
+			fmt.Sprintf(`[{"op":"replace","path":%s,"value":["sh","-c",%s]}]`, jsonText(pointer(at)),
+				jsonText(strings.Join(words, " "))))}}
+		out = append(out, f)
+	}
+	return out
+}
+
 // shellWords finds words of a command line that only a shell understands, where none reads them:
 // the program gets them as words.
 func shellWords(c *Cluster, o metav1.Object, self Object) []Finding {
 	well := c.anyReady(o)
 	return eachContainer(o, self, func(x place) []Finding {
 		words := append(slices.Clone(x.c.Command), x.c.Args...)
+		if found := c.inProbes(x); len(found) > 0 {
+			return found
+		}
 		if f, ok := c.behindScript(x, words, well); ok {
 			return []Finding{f}
 		}
