@@ -33,10 +33,11 @@ func binaryKeys(c *Cluster, o metav1.Object, self Object) []Finding {
 			}
 			f := Finding{Code: "KeyIsBinary", Stage: StageRun, Object: self,
 				Field: fmt.Sprintf("%s.env[%d].valueFrom.configMapKeyRef.key", x.at, i), Value: r.Key,
-				Related: []Object{objectOf("ConfigMap", m)}, Numbers: map[string]string{"bytes": fmt.Sprint(len(value))},
-				Message: fmt.Sprintf("Variable %s of container %s is key %s of ConfigMap %s, which has it in binaryData: "+
-					"variables are made of data alone, so for them there is no such key.", e.Name, x.c.Name, r.Key,
-					m.Name)}
+				Related: []Object{objectOf("ConfigMap", m)},
+				Numbers: map[string]string{"bytes": fmt.Sprint(len(value))},
+				Message: fmt.Sprintf("Variable %s of container %s is key %s of ConfigMap %s, which has it in "+
+					"binaryData: variables are made of data alone, so for them there is no such key.", e.Name, x.c.Name,
+					r.Key, m.Name)}
 			f.Remedies = []Remedy{{Say: "mount the ConfigMap as a volume, where binaryData are files too"}}
 			if utf8.Valid(value) {
 				f.Remedies = []Remedy{{Say: "move the key to data: its content is text", Run: []string{kubectl(

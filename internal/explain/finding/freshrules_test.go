@@ -236,8 +236,8 @@ func TestWhatStandsBehindARefusal(t *testing.T) {
 		{"words behind a script", script(`[sh, -c, sleep, "3600"]`), "Pod web",
 			"ShellWord Pod spec.containers[0].command[2] sleep sleep_3600", `"value":["sh","-c","sleep 3600"]`},
 		{"a script with parameters", script(`[sh, -c, "echo $1", x, y]`), "Pod web", "no ShellWord", ""},
-		{"an operator in a probe", webPod + `spec: {containers: [{name: a, readinessProbe: {exec: {command: [test, -f, ` +
-			`/x, "&&", "true"]}}}]}`, "Pod web",
+		{"an operator in a probe", webPod + `spec: {containers: [{name: a, readinessProbe: {exec: {command: ` +
+			`[test, -f, /x, "&&", "true"]}}}]}`, "Pod web",
 			"ShellWord Pod spec.containers[0].readinessProbe.exec.command[3] && sh_-c", `"sh","-c"`},
 		{"a script alone", script(`[sh, -c, "sleep 3600"]`), "Pod web", "no ShellWord", ""},
 		{"selects what is to be made", claimed(`selector: {matchLabels: {a: b}}, `, class), "PersistentVolumeClaim c",

@@ -68,8 +68,8 @@ func (c *Cluster) inProbes(x place) []Finding {
 		at := fmt.Sprintf("%s.%s.exec.command", x.at, p.field)
 		f := Finding{Code: "ShellWord", Severity: Threat, Stage: StageRun, Object: x.self,
 			Field: fmt.Sprintf("%s[%d]", at, i), Value: words[i], Want: "sh -c", Message: fmt.Sprintf("The %s of "+
-				"container %s has the word %s, which only a shell understands, and none reads it: %s gets it, and what "+
-				"follows, as words of its own.", p.field, x.c.Name, words[i], words[0])}
+				"container %s has the word %s, which only a shell understands, and none reads it: %s gets it, and "+
+				"what follows, as words of its own.", p.field, x.c.Name, words[i], words[0])}
 		f.Remedies = []Remedy{{Say: "let a shell read it, if the image has one", Run: c.patchCommand(x.self,
 			fmt.Sprintf(`[{"op":"replace","path":%s,"value":["sh","-c",%s]}]`, jsonText(pointer(at)),
 				jsonText(strings.Join(words, " "))))}}
