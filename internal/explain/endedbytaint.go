@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/finding"
 )
 
-// endedByTaint is a Pod that was deleted because of a taint of its node, with the toleration that
-// was too short, as data. ok is false for other Pods, and where the node has no such taint any more.
+// endedByTaint is a Pod that was deleted for a taint of its node, with the toleration that was too
+// short, as data. ok is false for other Pods, and where the node has no such taint any more.
 func endedByTaint(in In) (finding.Finding, bool) {
 	p := in.Pod
 	if p == nil || in.Node == nil {

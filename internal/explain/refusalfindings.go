@@ -127,8 +127,8 @@ func conditionOfTaint(n *corev1.Node, key string) *corev1.NodeCondition {
 	return nil
 }
 
-// ownTaint is a taint that a node's controller set for a condition: the condition is to blame, and a
-// taint that is taken off comes back. f has the node and the Pod.
+// ownTaint is a taint that a node's controller set for a condition: the condition is to blame, and
+// a taint that is taken off comes back. f has the node and the Pod.
 func ownTaint(f finding.Finding, n *corev1.Node, t corev1.Taint, c corev1.NodeCondition) finding.Finding {
 	f.Code, f.Field, f.Value = "NodeCondition", fmt.Sprintf("status.conditions[%s]", c.Type), c.Reason
 	mend := fmt.Sprintf("mend on node %s what its kubelet reports", n.Name)

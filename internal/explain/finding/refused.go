@@ -268,7 +268,8 @@ func (c *Cluster) forbiddenPorts(f Finding, x place) []Finding {
 // sysctlsForbidden is how a text of PodSecurity about kernel settings begins.
 const sysctlsForbidden = "forbidden sysctls"
 
-// forbiddenSysctls is one finding for each kernel setting of a Pod that a text of PodSecurity names.
+// forbiddenSysctls is one finding for each of a Pod's kernel settings that a text of PodSecurity
+// names.
 func (c *Cluster) forbiddenSysctls(f Finding, spec *corev1.PodSpec, words string) []Finding {
 	var out []Finding
 	if spec.SecurityContext == nil {
