@@ -19,12 +19,12 @@ var operators = []string{"&&", "||", "|", ">", ">>", "2>&1"}
 // ownParameter matches a script's use of the words behind it.
 var ownParameter = regexp.MustCompile(`\$[@*#0-9]|\$\{[@*#0-9]|\bshift\b`)
 
-// behindScript finds words behind the script of a shell's -c, which does not read them: they are
-// its parameters, not part of it.
+// behindScript finds words behind the script of a shell's -c that is one word, which does not read
+// them: they are its parameters, not part of it.
 func (c *Cluster) behindScript(x place, words []string, well bool) (Finding, bool) {
 	at := slices.Index(words, "-c")
 	if len(x.c.Command) == 0 || !shells[path.Base(words[0])] || at < 0 || at+2 >= len(words) ||
-		ownParameter.MatchString(words[at+1]) {
+		len(strings.Fields(words[at+1])) != 1 || ownParameter.MatchString(words[at+1]) {
 		return Finding{}, false
 	}
 	field := func(i int) string {
