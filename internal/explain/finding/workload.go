@@ -318,33 +318,6 @@ func podsNotMade(c *Cluster, o metav1.Object, self Object) []Finding {
 	return slices.Concat(out, c.refusalCauses(self, o, words), c.refusedByDefault(self, o, words))
 }
 
-// refusal is how the API server refused what a workload makes: its newest event of it, or, where
-// there is none, as events are dropped and end, its condition ReplicaFailure. Empty: nothing is
-// refused.
-func (c *Cluster) refusal(o metav1.Object, self Object) (reason, words string) {
-	e := c.newestEvent(self, func(e *corev1.Event) bool {
-		return e.Reason == "FailedCreate" || e.Reason == "ReplicaSetCreateError"
-	})
-	if e != nil && c.Now.Sub(eventTime(e)) <= eventWindow {
-		return e.Reason, e.Message
-	}
-	switch x := o.(type) {
-	case *appsv1.Deployment:
-		for _, cond := range x.Status.Conditions {
-			if cond.Type == appsv1.DeploymentReplicaFailure && cond.Status == corev1.ConditionTrue {
-				return cond.Reason, cond.Message
-			}
-		}
-	case *appsv1.ReplicaSet:
-		for _, cond := range x.Status.Conditions {
-			if cond.Type == appsv1.ReplicaSetReplicaFailure && cond.Status == corev1.ConditionTrue {
-				return cond.Reason, cond.Message
-			}
-		}
-	}
-	return "", ""
-}
-
 // job finds a Job that can make no progress by its own settings.
 func job(c *Cluster, o metav1.Object, self Object) []Finding {
 	j, ok := o.(*batchv1.Job)
