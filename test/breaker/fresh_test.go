@@ -42,7 +42,7 @@ func TestTheFreshBreakIsNamed(t *testing.T) {
 }
 
 // leastFreshPercent of the points has to be reached.
-const leastFreshPercent = 95
+const leastFreshPercent = 85
 
 func freshKinds() []kind {
 	return slices.Concat(freshContainerKinds, freshNetworkKinds, freshRightKinds, freshStorageKinds, fresherKinds)
