@@ -154,7 +154,7 @@ breaker-real: ## the same with real containers (SEED=n SEEDS=n ONLY='part|part' 
 
 .PHONY: breaker
 breaker: ## break things by seed, ask `gantry why` and score it: the open and the held-out part (SEED=n; some 15 minutes)
-	@GANTRY_HELDOUT=all GANTRY_SEED=$(or $(SEED),1) go test ./test/breaker -count=1 -timeout 40m -v -run 'BreakIsNamed|TruthIsTrue' | \
+	@GANTRY_HELDOUT=all GANTRY_FRESH=1 GANTRY_SEED=$(or $(SEED),1) go test ./test/breaker -count=1 -timeout 40m -v -run 'BreakIsNamed|TruthIsTrue' | \
 		tee build/breaker.log | grep -E '^ *(\||held-out part|---|ok|FAIL)|points, '
 
 .PHONY: clean

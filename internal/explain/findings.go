@@ -60,6 +60,9 @@ func containerFindings(in In) []finding.Finding {
 			continue
 		}
 		switch {
+		case w != nil && slices.Contains(imageReasons, w.Reason) && imageVolume(in.Pod, c, w.Message) >= 0:
+			out = append(out, volumeImageFinding(in, c, f))
+			continue
 		case w != nil && slices.Contains(imageReasons, w.Reason):
 			f.Code, f.Field, f.Value, f.Stage = w.Reason, at+".image", c.spec.Image, finding.StageImage
 			f.Message = fmt.Sprintf("%s has no image %s: %s", c.title(), c.spec.Image, w.Message)
@@ -91,12 +94,13 @@ func containerFindings(in In) []finding.Finding {
 			out = append(out, exitFinding(in, c, t, f))
 			if t.ExitCode != 0 && !killedByProbe(in, c, t).known && !endedByDeletion(in.Pod, t) {
 				out = append(out, deniedFindings(in, c, at, t)...)
+				out = append(out, changedFindings(in, c, t)...)
 			}
 			continue
 		}
 		out = append(out, f)
 	}
-	return out
+	return append(out, debuggingFindings(in)...)
 }
 
 // exitFinding is how a container ended, with the field to blame as far as that is known.
@@ -117,6 +121,9 @@ func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f findi
 			neverStarted(t) && strings.HasPrefix(field, at+".") {
 			f.Field, f.Value = field, value
 		}
+	}
+	if line := lastLine(in, c, t); line != "" && !k.known && !strings.Contains(f.Message, line) {
+		f.Message = fmt.Sprintf("%s It said last: %s", f.Message, line)
 	}
 	f.Remedies = containerRemedies(in, c, t)
 	if runsWellSince(in, c) {
@@ -235,6 +242,9 @@ func endFindings(in In) []finding.Finding {
 				Numbers: map[string]string{"deletionGracePeriodSeconds": fmt.Sprint(*g)},
 				Message: fmt.Sprintf("The Pod is being deleted with a grace period of %d s.", *g)})
 		}
+	}
+	if f, ok := endedByTaint(in); ok {
+		out = append(out, f)
 	}
 	if f, ok := failedFinding(in); ok {
 		out = append(out, f)

@@ -37,6 +37,9 @@ func imagePullFailed(in In) *Answer {
 		if w == nil || !slices.Contains(imageReasons, w.Reason) {
 			continue
 		}
+		if i := imageVolume(in.Pod, c, w.Message); i >= 0 {
+			return volumeImageAnswer(in, c, w, i)
+		}
 		return imageAnswer(in, c, w)
 	}
 	return nil

@@ -40,6 +40,9 @@ func saysNow(a *Answer, in In, c container) {
 // causeInLogs adds what the last log lines of a container that ended tell: what it lacks, what its
 // Pod's spec forbids it, or which Service did not answer.
 func causeInLogs(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
+	for _, f := range changedFindings(in, c, t) {
+		a.Facts = append(a.Facts, strings.TrimSuffix(f.Message, "."))
+	}
 	if lastLogs(a, in, c) || forbiddenBySpec(a, in, c, t) {
 		return
 	}

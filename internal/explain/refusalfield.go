@@ -352,23 +352,6 @@ func selects(t corev1.PodAffinityTerm, namespace string, p *corev1.Pod) bool {
 	return err == nil && here && s.Matches(labels.Set(p.Labels))
 }
 
-// claimsRefusal is the claim whose volume the node cannot use: the one that the refusal's words
-// name, or the first.
-func claimsRefusal(in In, r journal.NodeRefusal) refusalField {
-	out := refusalField{field: "spec.volumes[*].persistentVolumeClaim.claimName"}
-	for i := range in.Pod.Spec.Volumes {
-		name, _ := pod.ClaimName(in.Pod, &in.Pod.Spec.Volumes[i])
-		if name == "" {
-			continue
-		}
-		if out.value == "" || strings.Contains(r.Detail, name) {
-			out = refusalField{field: fmt.Sprintf("spec.volumes[%d].persistentVolumeClaim.claimName", i), value: name,
-				related: []finding.Object{{Kind: "PersistentVolumeClaim", Namespace: in.Pod.Namespace, Name: name}}}
-		}
-	}
-	return out
-}
-
 // devicesRefusal is the claim for devices that the refusal's words name, or the first.
 func devicesRefusal(in In, r journal.NodeRefusal) refusalField {
 	out := refusalField{field: "spec.resourceClaims"}

@@ -96,6 +96,9 @@ func nodeRefuses(in In, r journal.NodeRefusal) []finding.Finding {
 			if t.Effect == corev1.TaintEffectPreferNoSchedule || fit.Tolerates(in.Pod.Spec.Tolerations, &t) {
 				continue
 			}
+			if cond := conditionOfTaint(n, t.Key); cond != nil {
+				return []finding.Finding{ownTaint(f, n, t, *cond)}
+			}
 			f.Code, f.Severity = "Tainted", finding.Note
 			f.Field, f.Value = fmt.Sprintf("spec.taints[%d]", i), t.ToString()
 			f.Message = fmt.Sprintf("Node %s has the taint %s: only Pods that tolerate it run there.", n.Name,
@@ -106,4 +109,40 @@ func nodeRefuses(in In, r journal.NodeRefusal) []finding.Finding {
 		}
 	}
 	return nil
+}
+
+// taintConditions are the conditions of a node for which its controller sets taints, by key.
+var taintConditions = map[string]corev1.NodeConditionType{corev1.TaintNodeNotReady: corev1.NodeReady,
+	corev1.TaintNodeUnreachable: corev1.NodeReady, corev1.TaintNodeMemoryPressure: corev1.NodeMemoryPressure,
+	corev1.TaintNodeDiskPressure: corev1.NodeDiskPressure, corev1.TaintNodePIDPressure: corev1.NodePIDPressure,
+	corev1.TaintNodeNetworkUnavailable: corev1.NodeNetworkUnavailable}
+
+// conditionOfTaint is the condition for which a node has a taint; nil where somebody set it.
+func conditionOfTaint(n *corev1.Node, key string) *corev1.NodeCondition {
+	typ := taintConditions[key]
+	for i := range n.Status.Conditions {
+		c := &n.Status.Conditions[i]
+		if c.Type == typ && (c.Status == corev1.ConditionTrue) != (typ == corev1.NodeReady) {
+			return c
+		}
+	}
+	return nil
+}
+
+// ownTaint is a taint that a node's controller set for a condition: the condition is to blame, and
+// a taint that is taken off comes back. f has the node and the Pod.
+func ownTaint(f finding.Finding, n *corev1.Node, t corev1.Taint, c corev1.NodeCondition) finding.Finding {
+	f.Code, f.Field, f.Value = "NodeCondition", fmt.Sprintf("status.conditions[%s]", c.Type), c.Reason
+	mend := fmt.Sprintf("mend on node %s what its kubelet reports", n.Name)
+	if c.Type == corev1.NodeReady {
+		f.Code = "NodeNotReady"
+		if c.Status == corev1.ConditionUnknown {
+			f.Code = "NodeSilent"
+			mend = fmt.Sprintf("start the kubelet on node %s, or mend its connection to the API server", n.Name)
+		}
+	}
+	f.Message = fmt.Sprintf("Node %s has %s %s (%s): %s. For that it has the taint %s, which goes by itself.", n.Name,
+		c.Type, c.Status, c.Reason, strings.TrimSuffix(c.Message, "."), t.ToString())
+	f.Remedies = []finding.Remedy{{Say: mend + "; the taint comes back while it is so"}}
+	return f
 }

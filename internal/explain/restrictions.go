@@ -32,6 +32,20 @@ func lastOutput(in In, c container, t *corev1.ContainerStateTerminated) string {
 	return strings.TrimSpace(words)
 }
 
+// longestLine is how much of a container's last line is told.
+const longestLine = 200
+
+// lastLine is the last line that a container wrote before it ended, cut where it is long; of what
+// the runtime itself says, as of a program that it could not start, nothing.
+func lastLine(in In, c container, t *corev1.ContainerStateTerminated) string {
+	if neverStarted(t) {
+		return ""
+	}
+	words := lastOutput(in, c, t)
+	line := []rune(strings.TrimSpace(words[strings.LastIndex(words, "\n")+1:]))
+	return string(line[:min(len(line), longestLine)])
+}
+
 var pathPattern = regexp.MustCompile(`(?:^|[\s'"(=:])(/[A-Za-z0-9._/-]*[A-Za-z0-9_-])`)
 
 // fileIn is the last path that a line names; empty when it names none.

@@ -371,9 +371,16 @@ func notReadyFixes(in In, c corev1.NodeCondition) []Fix {
 		first = commandFix("mend on the node what its kubelet reports: "+strings.TrimSuffix(c.Message, "."),
 			"gantry why node/"+in.Node.Name)
 	}
-	return []Fix{first, commandFix("ask again when the node is back",
+	fixes := []Fix{first, commandFix("ask again when the node is back",
 		fmt.Sprintf("gantry why pod/%s -n %s", in.Ref.Name,
 			in.Ref.Namespace))}
+	if c.Status != corev1.ConditionFalse {
+		fixes = append(fixes, commandFix("when the machine is off for good, let its Pods start elsewhere: never while "+
+			"it may run, as two Pods could then write to one volume",
+			fmt.Sprintf("kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+				in.Node.Name)))
+	}
+	return fixes
 }
 
 // tolerationText says when the Pod is deleted because of its node's state: by its own toleration.

@@ -51,6 +51,7 @@ type breaker struct {
 	request string // a certificate request, in PEM and base64
 	expired string // a certificate for somebody.example.com that ended on 2001-01-02, likewise
 	valid   string // one that has not ended, likewise
+	more    words  // further placeholders
 
 	kubeconfig string // for kubectl; empty: remedies are not tried
 	programs   string // a directory to look for kubectl in; empty: it is on the path

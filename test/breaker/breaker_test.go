@@ -221,6 +221,7 @@ func (b *breaker) wordsOf(k kind, seed int64, namespace string) (words, []truth)
 	w := newWords(rand.New(rand.NewSource(seed)))
 	w["$NS"], w["$TEAM"], w["$CSR"] = namespace, team, b.request
 	w["$OLD"], w["$CRT"] = b.expired, b.valid
+	maps.Copy(w, b.more)
 	var all []truth
 	for _, t := range k.truth {
 		all = append(all, w.inTruth(t))

@@ -84,7 +84,7 @@ func realServes(container string) string {
 func realKinds() []kind {
 	var out []kind
 	for _, list := range [][]kind{realContainerKinds, realProbeKinds, realVolumeKinds, realImageKinds,
-		realNetworkKinds, realWorkloadKinds, realPairKinds, realEverydayKinds} {
+		realNetworkKinds, realWorkloadKinds, realPairKinds, realEverydayKinds, realFreshKinds} {
 		out = append(out, list...)
 	}
 	return out

@@ -24,14 +24,14 @@ func claim(c *Cluster, o metav1.Object, self Object) []Finding {
 				p.Spec.VolumeName)}}
 	}
 	class, named := c.classOf(p)
-	if named != "" && class == nil && c.Read("StorageClass") {
+	if named != "" && class == nil && c.Read("StorageClass") && !c.boundByHand(p, named) {
 		return nil // the reference says so
 	}
 	if v, ok := get[*corev1.PersistentVolume](c, "PersistentVolume", "", p.Spec.VolumeName); ok {
 		return c.chosenVolume(p, v, self)
 	}
 	if class != nil && (class.Provisioner != noProvisioner || waitsForPod(class, p)) {
-		return c.provisioning(p, class, self)
+		return append(selectsMade(p, class, self), c.provisioning(p, class, self)...)
 	}
 	f := Finding{Code: "NoVolumeFits", Stage: StageVolume, Object: self, Field: "spec", Value: describeClaim(p)}
 	if named == "" && p.Spec.StorageClassName == nil {
@@ -230,6 +230,20 @@ func (c *Cluster) chosenVolume(p *corev1.PersistentVolumeClaim, v *corev1.Persis
 	f.Message = fmt.Sprintf("Claim %s (%s) names volume %s, which %s.", self.Name, describeClaim(p), v.Name,
 		joined(texts))
 	return []Finding{f}
+}
+
+// selectsMade finds a claim that selects volumes by labels and is of a class whose volumes are
+// made: provisioners refuse such claims, as they cannot know how to make what is selected.
+func selectsMade(p *corev1.PersistentVolumeClaim, class *storagev1.StorageClass, self Object) []Finding {
+	if p.Spec.Selector == nil || class.Provisioner == noProvisioner || p.Spec.VolumeName != "" {
+		return nil
+	}
+	return []Finding{{Code: "SelectsMade", Stage: StageVolume, Object: self, Field: "spec.selector",
+		Value: metav1.FormatLabelSelector(p.Spec.Selector), Related: []Object{objectOf("StorageClass", class)},
+		Message: fmt.Sprintf("Claim %s selects volumes with %s, and no free volume is so. Storage class %s would have "+
+			"one made by %s, and provisioners make none for a claim that selects.", self.Name,
+			metav1.FormatLabelSelector(p.Spec.Selector), class.Name, class.Provisioner), Remedies: []Remedy{{
+			Say: "make the claim anew without the selector, or a PersistentVolume with these labels"}}}}
 }
 
 // provisioning finds a claim that a provisioner should serve.

@@ -31,7 +31,7 @@ func TestCodesAreDocumented(t *testing.T) {
 	}
 	for _, name := range append(files, "../findings.go", "../driver.go", "../causefinding.go", "../restrictions.go",
 		"../deletedby.go", "../service.go", "../starting.go", "../hooks.go", "../probefield.go", "../initfile.go",
-		"../roomheld.go", "../gangmembers.go", "../kernelkills.go") {
+		"../changedbefore.go", "../endedbytaint.go", "../roomheld.go", "../gangmembers.go", "../kernelkills.go") {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil || strings.HasSuffix(name, "_test.go") {
 			continue

@@ -73,6 +73,9 @@ func warned(c *Cluster, o metav1.Object, self Object) []Finding {
 			Value: newest.Reason,
 			Message: fmt.Sprintf("%s warned of %s %s, %s ago: %s: %s", who, self.Kind, self.Name,
 				c.Now.Sub(eventTime(newest)).Round(time.Second), newest.Reason, newest.Message)})
+		if p, ok := o.(*corev1.Pod); ok && p.Spec.NodeName == "" && refuses(newest.Message) {
+			out = append(out, c.refusalCauses(self, o, newest.Message)...) // of a claim that is made for it
+		}
 	}
 	return out
 }

@@ -38,6 +38,9 @@ func missingReferences(c *Cluster, o metav1.Object, self Object) []Finding {
 			strings.HasSuffix(self.Kind, "RoleBinding") {
 			continue // of subjects in a namespace that is not there a rule of its own tells
 		}
+		if r.To.Kind == "StorageClass" && c.boundByHand(o, r.To.Name) {
+			continue
+		}
 		f, missing := c.missing(r, self)
 		key := f.Object.String() + f.Field + f.Value
 		if missing && !seen[key] {
@@ -46,6 +49,17 @@ func missingReferences(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 	}
 	return out
+}
+
+// boundByHand reports whether a claim names a volume of its class that is there: such a class is a
+// word by which they find each other, and needs no object.
+func (c *Cluster) boundByHand(o metav1.Object, class string) bool {
+	p, ok := o.(*corev1.PersistentVolumeClaim)
+	if !ok {
+		return false
+	}
+	v, there := get[*corev1.PersistentVolume](c, "PersistentVolume", "", p.Spec.VolumeName)
+	return there && v.Spec.StorageClassName == class
 }
 
 // noNamespace reports whether the namespace of an object is not there.
@@ -273,14 +287,23 @@ func (c *Cluster) nearKey(f *Finding, r Reference, keys []string) {
 		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("name key %s in %s of %s", key, r.Field,
 			f.Object), Run: c.replaceCommand(f.Object, nameField(r), key)})
 	}
+	var same []string // names of objects of the same kind that have the key
 	for _, kind := range []string{"ConfigMap", "Secret"} {
 		for _, x := range c.Objects[kind] {
 			have, _ := keysOf(x)
 			if x.GetNamespace() == r.To.Namespace && slices.Contains(have, r.Key) {
 				f.Message += fmt.Sprintf(" %s %s has a key %s.", kind, x.GetName(), r.Key)
 				f.Related = append(f.Related, objectOf(kind, x))
+				if kind == r.To.Kind {
+					same = append(same, x.GetName())
+				}
 			}
 		}
+	}
+	if name, ok := strings.CutSuffix(nameField(r), ".key"); ok && len(same) == 1 {
+		f.Remedies = append(f.Remedies, Remedy{
+			Say: fmt.Sprintf("or name %s %s, which has that key", r.To.Kind, same[0]),
+			Run: c.replaceCommand(f.Object, name+".name", same[0])})
 	}
 	f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("or add key %s to %s %s", r.Key, r.To.Kind, r.To.Name)})
 }

@@ -62,6 +62,10 @@ func notReady(c *Cluster, n *corev1.Node, cond corev1.NodeCondition, self Object
 	f.Code = "NodeSilent"
 	f.Message = fmt.Sprintf("Node %s is silent: its kubelet last reported %s ago.", n.Name,
 		c.Now.Sub(cond.LastHeartbeatTime.Time).Round(time.Second))
+	if cond.Reason == "NodeStatusNeverUpdated" || cond.LastHeartbeatTime.IsZero() {
+		f.Message = fmt.Sprintf("Node %s is silent: it was made %s ago, and no kubelet has ever reported for it.",
+			n.Name, c.Now.Sub(n.CreationTimestamp.Time).Round(time.Second))
+	}
 	if l, ok := get[*coordinationv1.Lease](c, "Lease", corev1.NamespaceNodeLease, n.Name); ok &&
 		l.Spec.RenewTime != nil {
 		age := c.Now.Sub(l.Spec.RenewTime.Time).Round(time.Second)

@@ -254,7 +254,13 @@ func policiesOver(c *Cluster, o metav1.Object, self Object) []Finding {
 		at := objectOf("NetworkPolicy", p)
 		out = append(out, networkPolicy(c, p, at)...)
 	}
-	return append(out, closed(over, ports, self)...)
+	return append(out, closed(over, ports, self, func(name string) []int {
+		var numbers []int
+		for _, x := range selected(want, c.labelledPods(self.Namespace)) {
+			numbers = append(numbers, c.named(x, name)...)
+		}
+		return numbers
+	})...)
 }
 
 // trafficOf returns the labels that the Pods behind an object have, and the ports that are asked of
@@ -285,8 +291,10 @@ func (c *Cluster) serves(spec *corev1.PodSpec, own map[string]string, namespace 
 		})
 }
 
-// closed finds that policies together let nobody reach Pods, or not their Service's port.
-func closed(over []*networkingv1.NetworkPolicy, ports []intstr.IntOrString, self Object) []Finding {
+// closed finds that policies together let nobody reach Pods, or not their Service's port. named are
+// the numbers of a port's name in the Pods.
+func closed(over []*networkingv1.NetworkPolicy, ports []intstr.IntOrString, self Object,
+	named func(string) []int) []Finding {
 	var ingress []*networkingv1.NetworkPolicy
 	rules := 0
 	open := map[string]bool{}
@@ -299,10 +307,16 @@ func closed(over []*networkingv1.NetworkPolicy, ports []intstr.IntOrString, self
 			rules++
 			open[""] = open[""] || len(r.Ports) == 0
 			for _, x := range r.Ports {
-				// a name may be any number: it is not resolved here
-				if x.Port == nil || x.EndPort != nil || x.Port.Type == intstr.String {
+				switch {
+				case x.Port == nil || x.EndPort != nil:
 					open[""] = true
-				} else {
+				case x.Port.Type == intstr.String:
+					numbers := named(x.Port.StrVal)
+					open[""] = open[""] || len(numbers) == 0 // that no Pod has it is told of the policy
+					for _, n := range numbers {
+						open[fmt.Sprint(n)] = true
+					}
+				default:
 					open[x.Port.String()] = true
 				}
 			}

@@ -20,6 +20,8 @@ var (
 	webhookWords = regexp.MustCompile(`failed calling webhook "([^"]+)"|admission webhook "([^"]+)" denied`)
 	policyWords  = regexp.MustCompile(
 		`ValidatingAdmissionPolicy '([^']+)' with binding '([^']+)' denied request: (.*)`)
+	mutatingWords = regexp.MustCompile(
+		`(?:^|[^A-Za-z])policy '([^']+)' with binding '([^']+)' denied request: (.*)`)
 	securityWords = regexp.MustCompile(`violates PodSecurity "([^":]+):[^"]*": (.*)`)
 )
 
@@ -31,6 +33,9 @@ func (c *Cluster) refusalCauses(self Object, o metav1.Object, words string) []Fi
 	}
 	if m := policyWords.FindStringSubmatch(words); m != nil {
 		out = append(out, c.deniedByPolicy(self, o, m)...)
+	}
+	if m := mutatingWords.FindStringSubmatch(words); m != nil {
+		out = append(out, c.mutationFails(self, m)...)
 	}
 	if m := webhookWords.FindStringSubmatch(words); m != nil {
 		out = append(out, c.webhookCauses(self, m[1]+m[2], words)...)
@@ -115,6 +120,9 @@ func (c *Cluster) webhookCauses(self Object, name, words string) []Finding {
 					f.Field, f.Value = field+".url", *u
 				}
 				f.Remedies = webhookRemedies(self, at, i, code)
+				if code == "WebhookFails" {
+					callFailed(&f, w, i, words)
+				}
 				return append([]Finding{f}, c.quotedByRefusal(self, c.Get(self), code, words)...)
 			}
 		}
@@ -134,6 +142,11 @@ var violations = []struct{ words, field, value string }{
 	{"unrestricted capabilities", "securityContext.capabilities.drop", `["ALL"]`},
 	{notRoot, "securityContext.runAsNonRoot", "true"},
 	{"seccompProfile", "securityContext.seccompProfile", `{"type":"RuntimeDefault"}`},
+	{sysctlsForbidden, "securityContext.sysctls", ""},
+	{"procMount", "securityContext.procMount", `"Default"`},
+	{"seLinuxOptions", "securityContext.seLinuxOptions", ""},
+	{"hostProcess", "securityContext.windowsOptions.hostProcess", "false"},
+	{"forbidden AppArmor profile", "securityContext.appArmorProfile", `{"type":"RuntimeDefault"}`},
 	{"privileged", "securityContext.privileged", "false"},
 	{hostNamespaces, "hostNetwork", "false"},
 	{"hostPath volumes", "volumes", ""},
@@ -174,6 +187,10 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 				out = append(out, c.forbiddenVolumes(f, spec, at, part)...)
 				break
 			}
+			if v.words == sysctlsForbidden {
+				out = append(out, c.forbiddenSysctls(f, spec, part)...)
+				break
+			}
 			if m := givenFields.FindStringSubmatch(part); m != nil {
 				f.Value = m[2]
 			}
@@ -205,6 +222,10 @@ func (c *Cluster) violating(f Finding, o metav1.Object, at, words string) []Find
 			}
 			g := f
 			g.Field = x.at + "." + field
+			if p := x.c.SecurityContext; strings.HasSuffix(field, ".seccompProfile") && p != nil &&
+				p.SeccompProfile != nil {
+				g.Field, g.Value = g.Field+".type", string(p.SeccompProfile.Type)
+			}
 			g.Remedies = withUser(securityRemedy(f.Object, x, field, f.Want), f.Object, x, field)
 			s := x.c.SecurityContext
 			if strings.HasSuffix(field, "capabilities.add") && s != nil && s.Capabilities != nil {
@@ -215,57 +236,6 @@ func (c *Cluster) violating(f Finding, o metav1.Object, at, words string) []Find
 			}
 			return []Finding{g}
 		})...)
-	}
-	if len(out) == 0 {
-		return []Finding{f}
-	}
-	return out
-}
-
-// forbiddenPorts is one finding for each port of the node that a container takes.
-func (c *Cluster) forbiddenPorts(f Finding, x place) []Finding {
-	var out []Finding
-	for i, p := range x.c.Ports {
-		if p.HostPort == 0 {
-			continue
-		}
-		g := f
-		g.Field, g.Value = fmt.Sprintf("%s.ports[%d].hostPort", x.at, i), fmt.Sprint(p.HostPort)
-		g.Remedies = []Remedy{{Say: "give up the port of the node: a Service, of type NodePort where it has to be " +
-			"reached from outside, leads to the container's", Run: c.patchCommand(f.Object, fmt.Sprintf(
-			`[{"op":"remove","path":%s}]`, jsonText(pointer(g.Field))))}}
-		out = append(out, g)
-	}
-	return out
-}
-
-// quotedVolumes are the volumes that a text of PodSecurity names.
-var quotedVolumes = regexp.MustCompile(`volumes? ((?:"[^"]+"(?:, )?)+)`)
-
-// forbiddenVolumes is one finding for each volume that a text of PodSecurity names: its source is
-// what the level forbids.
-func (c *Cluster) forbiddenVolumes(f Finding, spec *corev1.PodSpec, at, words string) []Finding {
-	m := quotedVolumes.FindStringSubmatch(words)
-	if m == nil {
-		return []Finding{f}
-	}
-	var out []Finding
-	for name := range strings.SplitSeq(m[1], ", ") {
-		i := indexOfVolume(spec, strings.Trim(name, `"`))
-		if i < 0 {
-			continue
-		}
-		x, v := f, spec.Volumes[i]
-		x.Field, x.Value = fmt.Sprintf("%s.volumes[%d]", at, i), v.Name
-		if v.HostPath != nil {
-			x.Field, x.Value = x.Field+".hostPath", v.HostPath.Path
-		}
-		x.Message = fmt.Sprintf("%s It is volume %s (%s).", f.Message, v.Name, x.Value)
-		x.Remedies = []Remedy{{Say: fmt.Sprintf("make %s an emptyDir, if the program does not need the node's files: "+
-			"what is there now is not in it", v.Name), Run: c.patchCommand(f.Object, fmt.Sprintf(
-			`[{"op":"replace","path":%s,"value":{"name":%s,"emptyDir":{}}}]`,
-			jsonText(pointer(fmt.Sprintf("%s.volumes[%d]", at, i))), jsonText(v.Name)))}}
-		out = append(out, x)
 	}
 	if len(out) == 0 {
 		return []Finding{f}

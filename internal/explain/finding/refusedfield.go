@@ -53,6 +53,31 @@ func (c *Cluster) deniedByPolicy(self Object, o metav1.Object, m []string) []Fin
 	return append([]Finding{f}, c.quotedByRefusal(self, o, f.Code, f.Value+" "+m[3])...)
 }
 
+// mutationFails blames the mutation of a policy that could not be applied; m are the policy, its
+// binding and the words.
+func (c *Cluster) mutationFails(self Object, m []string) []Finding {
+	f := Finding{Code: "DeniedByPolicy", Stage: StageCreation, Object: Object{Kind: "MutatingAdmissionPolicy",
+		Name: m[1]}, Field: "spec.mutations", Value: m[3],
+		Related: []Object{{Kind: "MutatingAdmissionPolicyBinding", Name: m[2]}, self},
+		Message: fmt.Sprintf("MutatingAdmissionPolicy %s, bound by %s, cannot change the Pods of %s %s, so none is "+
+			"made: %s.",
+			m[1], m[2], self.Kind, self.Name, strings.TrimSuffix(m[3], "."))}
+	p, ok := get[*admissionv1.MutatingAdmissionPolicy](c, "MutatingAdmissionPolicy", "", m[1])
+	if ok && len(p.Spec.Mutations) == 1 {
+		f.Field = "spec.mutations[0]"
+		switch x := p.Spec.Mutations[0]; {
+		case x.ApplyConfiguration != nil:
+			f.Field, f.Value = f.Field+".applyConfiguration.expression", x.ApplyConfiguration.Expression
+		case x.JSONPatch != nil:
+			f.Field, f.Value = f.Field+".jsonPatch.expression", x.JSONPatch.Expression
+		}
+	}
+	f.Remedies = []Remedy{{Say: "mend the expression of the mutation as the words say"}, {
+		Say: "or let the policy pass what it cannot change: it then stays unchanged", Run: []string{kubectl(f.Object,
+			"patch", `--type=merge -p '{"spec":{"failurePolicy":"Ignore"}}'`)}}}
+	return []Finding{f}
+}
+
 // failedIn is the expression of a policy that failed, with its field; nil has otherwise.
 func failedIn(p *admissionv1.ValidatingAdmissionPolicy, text, otherwise string) (field, expression string) {
 	if p == nil {

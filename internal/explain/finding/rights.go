@@ -88,7 +88,7 @@ func (c *Cluster) isAddOn(groups []string) bool {
 	return !slices.ContainsFunc(groups, func(g string) bool {
 		near, _ := Near(g, served)
 		_, meant := groupMeant(g)
-		return len(c.Served[g]) > 0 || near != "" || meant
+		return len(c.Served[g]) > 0 || near != "" || meant || !strings.Contains(g, ".") // Kubernetes' own
 	})
 }
 
@@ -110,7 +110,11 @@ func (c *Cluster) servedBy(self Object, name string, groups []string, r ruleAt) 
 			self.Kind,
 			self.Name, name, strings.Join(groups, ","))}
 	if c.isAddOn(groups) {
-		return Finding{}, false
+		f.Severity = Note
+		f.Message = fmt.Sprintf("%s %s is about %s of API group %q, which the API server does not serve: until "+
+			"what brings it is installed, this is about nothing.", self.Kind, self.Name, name,
+			strings.Join(groups, ","))
+		return f, strings.HasSuffix(self.Kind, "Role")
 	}
 	elsewhere := c.Served.groupsOf(name)
 	for _, g := range groups {

@@ -146,6 +146,9 @@ var rules = []rule{
 	{"files on disk", templated, diskFiles},
 	{"device selectors", []string{"Pod"}, deviceSelectors},
 	{"device pools", []string{"Pod", "ResourceClaim", "ResourceSlice"}, incompletePools},
+	{"own subjects", []string{"RoleBinding", "ClusterRoleBinding"}, ownSubjects},
+	{"searches", templated, searches},
+	{"binary keys", templated, binaryKeys},
 }
 
 // Of returns what is wrong with one object and with what it controls, worst first.

@@ -68,6 +68,7 @@ func (c *Cluster) unscopedBinding(role *rbacv1.ClusterRole, subjects []rbacv1.Su
 				without = append(without, name)
 			}
 		}
+		all, without = append(all, r.NonResourceURLs...), append(without, r.NonResourceURLs...)
 	}
 	if len(without) == 0 || c.isBootstrap(objectOf("ClusterRole", role)) {
 		return nil

@@ -157,6 +157,7 @@ func selectsNothing(c *Cluster, o metav1.Object, self Object) []Finding {
 		d, ok = onlyOtherValue(want, among)
 	}
 	if !ok {
+		f.partlySelected(want, among, labelSelectorOf(o) == nil)
 		return []Finding{f}
 	}
 	f.describe(d)
@@ -176,6 +177,35 @@ func selectsNothing(c *Cluster, o metav1.Object, self Object) []Finding {
 	f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("select %s", labels.Set(fixed)),
 		Run: []string{kubectl(self, "patch", "--type=merge -p "+shellquote.Quoted(patch))}})
 	return []Finding{f}
+}
+
+// partlySelected names what has all of the labels that a selector demands but one: the selector
+// demands too much, or a label is missing there. plain: the selector is a map of labels.
+func (f *Finding) partlySelected(want map[string]string, among []labelled, plain bool) {
+	for _, x := range slices.Backward(among) { // workloads stand behind Pods
+		var lacks []string
+		for _, k := range slices.Sorted(maps.Keys(want)) {
+			if x.labels[k] != want[k] {
+				lacks = append(lacks, k)
+			}
+		}
+		if len(lacks) != 1 || len(want) < 2 {
+			continue
+		}
+		k, has := lacks[0], "has no label "+lacks[0]
+		if v, there := x.labels[k]; there {
+			has = fmt.Sprintf("has %s=%s", k, v)
+		}
+		f.Related = append(f.Related, x.object)
+		f.Message += fmt.Sprintf(" %s %s has all of it but %s=%s: it %s.", x.object.Kind, x.object.Name, k, want[k],
+			has)
+		if plain {
+			patch := fmt.Sprintf(`{"spec":{"selector":{%s:null}}}`, jsonText(k))
+			f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("select without %s", k), Run: []string{
+				kubectl(f.Object, "patch", "--type=merge -p "+shellquote.Quoted(patch))}})
+		}
+		return
+	}
 }
 
 // labelSelectorOf is the label selector of a budget or policy; nil of a Service, which has labels

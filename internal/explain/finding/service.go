@@ -255,8 +255,8 @@ func (c *Cluster) classless(f *Finding) {
 // backendPort reports whether the Service of a backend lacks the port that is named.
 func (c *Cluster) backendPort(b *networkingv1.IngressServiceBackend, self Object, at string) (Finding, bool) {
 	s, ok := get[*corev1.Service](c, "Service", self.Namespace, b.Name)
-	if !ok {
-		return Finding{}, false
+	if !ok || s.Spec.Type == corev1.ServiceTypeExternalName && len(s.Spec.Ports) == 0 {
+		return Finding{}, false // the port is asked of the host that it names
 	}
 	var have []string
 	for _, p := range s.Spec.Ports {

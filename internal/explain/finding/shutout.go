@@ -39,7 +39,6 @@ func shutOut(c *Cluster, o metav1.Object, self Object) []Finding {
 			w := way{from: own, ns: self.Namespace, to: d, by: x, asked: a, side: networkingv1.PolicyTypeEgress}
 			if len(out) > 0 && !c.lets(out, w) {
 				found = append(found, c.shutFinding(out, w))
-				continue
 			}
 			if f, shut := c.shutIn(w); shut {
 				found = append(found, f)

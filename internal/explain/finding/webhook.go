@@ -15,22 +15,27 @@ type webhookClient struct {
 	name   string
 	config admissionv1.WebhookClientConfig
 	fail   bool
+	wait   int32 // seconds that an answer may take
 }
 
 // webhooksOf returns the webhooks of a configuration.
 func webhooksOf(o metav1.Object) []webhookClient {
 	var out []webhookClient
-	add := func(name string, c admissionv1.WebhookClientConfig, p *admissionv1.FailurePolicyType) {
-		out = append(out, webhookClient{name, c, p == nil || *p == admissionv1.Fail})
+	add := func(name string, c admissionv1.WebhookClientConfig, p *admissionv1.FailurePolicyType, wait *int32) {
+		x := webhookClient{name, c, p == nil || *p == admissionv1.Fail, longestWait / 3}
+		if wait != nil {
+			x.wait = *wait
+		}
+		out = append(out, x)
 	}
 	switch x := o.(type) {
 	case *admissionv1.ValidatingWebhookConfiguration:
 		for _, w := range x.Webhooks {
-			add(w.Name, w.ClientConfig, w.FailurePolicy)
+			add(w.Name, w.ClientConfig, w.FailurePolicy, w.TimeoutSeconds)
 		}
 	case *admissionv1.MutatingWebhookConfiguration:
 		for _, w := range x.Webhooks {
-			add(w.Name, w.ClientConfig, w.FailurePolicy)
+			add(w.Name, w.ClientConfig, w.FailurePolicy, w.TimeoutSeconds)
 		}
 	}
 	return out

@@ -295,10 +295,8 @@ func percent(v *intstr.IntOrString, base int32, up bool) (n int, text string) {
 
 // podsNotMade finds a workload whose Pods the API server refuses, by its newest event.
 func podsNotMade(c *Cluster, o metav1.Object, self Object) []Finding {
-	e := c.newestEvent(self, func(e *corev1.Event) bool {
-		return e.Reason == "FailedCreate" || e.Reason == "ReplicaSetCreateError"
-	})
-	if e == nil || c.Now.Sub(eventTime(e)) > eventWindow {
+	reason, words := c.refusal(o, self)
+	if words == "" {
 		return nil
 	}
 	if x, ok := o.(*appsv1.ReplicaSet); ok && x.Status.Replicas >= replicas(x.Spec.Replicas) {
@@ -311,14 +309,14 @@ func podsNotMade(c *Cluster, o metav1.Object, self Object) []Finding {
 		x.Status.DesiredNumberScheduled > 0 && x.Status.CurrentNumberScheduled >= x.Status.DesiredNumberScheduled {
 		return nil
 	}
-	out := []Finding{{Code: "PodsRefused", Stage: StageCreation, Object: self, Field: "spec.template", Value: e.Reason,
-		Message: fmt.Sprintf("The API server refuses what %s %s makes: %s", self.Kind, self.Name, e.Message)}}
+	out := []Finding{{Code: "PodsRefused", Stage: StageCreation, Object: self, Field: "spec.template", Value: reason,
+		Message: fmt.Sprintf("The API server refuses what %s %s makes: %s", self.Kind, self.Name, words)}}
 	root := c.outermost(o, self)
 	if x := c.Get(root); x != nil {
 		self, o = root, x
 	}
-	return slices.Concat(out, c.refusalCauses(self, o, e.Message), c.refusedByDefault(self, o, e.Message),
-		c.quotasBeyond(self, o, e.Message))
+	return slices.Concat(out, c.refusalCauses(self, o, words), c.refusedByDefault(self, o, words),
+		c.quotasBeyond(self, o, words))
 }
 
 // job finds a Job that can make no progress by its own settings.

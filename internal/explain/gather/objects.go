@@ -107,10 +107,19 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 			}
 		}
 	}
-	if ask.all || slices.Contains(aboutAPI, ask.kind) {
+	if ask.all || ask.demand.storage && hasSources(c) || slices.Contains(aboutAPI, ask.kind) {
 		c.Served, c.Unscoped = readServed(r)
 	}
 	return c
+}
+
+// hasSources reports whether a claim is to be filled from an object of another API group.
+func hasSources(c *finding.Cluster) bool {
+	return slices.ContainsFunc(c.Objects["PersistentVolumeClaim"], func(o metav1.Object) bool {
+		p, ok := o.(*corev1.PersistentVolumeClaim)
+		return ok && p.Status.Phase == corev1.ClaimPending && p.Spec.DataSource != nil &&
+			p.Spec.DataSource.APIGroup != nil && *p.Spec.DataSource.APIGroup != ""
+	})
 }
 
 // aboutAPI are kinds whose objects name resources of the API.

@@ -123,6 +123,8 @@ func TestFindTheSmallestChanges(t *testing.T) {
 						Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse("3")}}}}
 		}), []*v1.Node{node("a", "1", "8Gi")}, nil,
 			[]string{"lower the cpu request of init container migrate by 2000m to 1000m"}, false},
+		{"a node that no kubelet fills", asking("p", "100m", "1Gi"),
+			[]*v1.Node{node("a", "4", "8Gi", func(n *v1.Node) { n.Status = v1.NodeStatus{} })}, nil, nil, true},
 		{"cordoned", asking("p", "1", "1Gi"), []*v1.Node{node("a", "4", "8Gi", cordon)}, nil, []string{"uncordon a"},
 			false},
 		{"tainted", asking("p", "1", "1Gi"), []*v1.Node{node("a", "4", "8Gi", taint)}, nil,

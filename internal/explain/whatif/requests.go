@@ -311,9 +311,12 @@ func requestsText(p *v1.Pod) string {
 }
 
 // raiseMaxPods raises the node's maxPods.
-func raiseMaxPods(_ searchState, r journal.NodeRefusal) []change {
+func raiseMaxPods(st searchState, r journal.NodeRefusal) []change {
 	if len(r.Shortages) != 1 || r.Shortages[0].Resource != string(v1.ResourcePods) {
 		return nil
+	}
+	if n := st.snapshot.Node(r.Node); n == nil || len(n.Node().Status.Allocatable) == 0 {
+		return nil // no kubelet has reported what it has
 	}
 	x := r.Shortages[0]
 	return []change{
