@@ -1,5 +1,5 @@
-// Links upstream's eviction manager, to record what it decides. A module of its own: k8s.io/kubernetes never enters
-// Gantry's own go.mod.
+// Links upstream's eviction manager, to record what it decides, and lists its kubelet's feature gates. A module of its
+// own: k8s.io/kubernetes never enters Gantry's own go.mod.
 module github.com/gantry-project/gantry/hack/evictiondiff
 
 go 1.26.6

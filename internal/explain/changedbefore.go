@@ -102,7 +102,7 @@ type settingChange struct {
 }
 
 // changedFindings are the ConfigMaps and Secrets of a container that were changed shortly before it
-// first ended with an error. The change is to blame where the container's last words name a key,
+// first ended with an error. The change is to blame where the container's last lines name a key,
 // the variable that has it, or a ConfigMap's value; else it is a note.
 func changedFindings(in In, c container, t *corev1.ContainerStateTerminated) []finding.Finding {
 	if in.Objects == nil || t == nil || t.ExitCode == 0 {

@@ -12,8 +12,8 @@ import (
 )
 
 // A ConfigMap or Secret that was changed shortly before a container first failed is told beside the
-// crash, and blamed where the container's last words name the key, its variable or its value.
-func TestAChangeBeforeTheFailureIsTold(t *testing.T) {
+// crash, and blamed where the container's last lines name the key, its variable or its value.
+func TestAChangeBeforeTheFailureIsReported(t *testing.T) {
 	made := time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC)
 	for _, x := range []struct {
 		name      string

@@ -368,6 +368,18 @@ func TestWhy(t *testing.T) {
 			end := at(-time.Minute)
 			in.Pod.DeletionTimestamp, in.Pod.Finalizers = &end, []string{"backup.example.com/snapshot"}
 		}, "Terminating", []string{"backup.example.com/snapshot"}, []string{"--force"}},
+		{"a finalizer that a controller of Kubernetes takes away", func(in *In) {
+			in.state(corev1.ContainerState{Terminated: ended0(0, "Completed")})
+			end := at(-time.Second)
+			in.Pod.DeletionTimestamp, in.Pod.Finalizers = &end, []string{"batch.kubernetes.io/job-tracking"}
+		}, "Terminating", []string{"batch.kubernetes.io/job-tracking", "within seconds"}, []string{"kubectl", "null"}},
+		{"a finalizer of somebody beside one of Kubernetes", func(in *In) {
+			in.state(corev1.ContainerState{Terminated: ended0(0, "Completed")})
+			end := at(-time.Minute)
+			in.Pod.DeletionTimestamp, in.Pod.Finalizers = &end,
+				[]string{"batch.kubernetes.io/job-tracking", "backup.example.com/snapshot"}
+		}, "Terminating", []string{"controller that owns backup.example.com/snapshot",
+			`{"finalizers":["batch.kubernetes.io/job-tracking"]}`}, []string{"null"}},
 		{"its node is gone, and only a finalizer is left", func(in *In) {
 			end, yes := at(-time.Minute), true
 			in.Node, in.Pod.DeletionTimestamp, in.Pod.Finalizers, in.Pod.Status.Phase = nil, &end,

@@ -47,7 +47,7 @@ func limitedPod() *corev1.Pod {
 
 // A process that the kernel killed in a container that runs on is told, with the limit and a
 // larger one; of the Pod it is not said that nothing blocks it.
-func TestAKilledProcessOfARunningContainerIsTold(t *testing.T) {
+func TestAKilledProcessOfARunningContainerIsReported(t *testing.T) {
 	in := In{Ref: journal.Ref{Namespace: "shop", Name: "web"}, Pod: limitedPod(), Kills: map[string]uint64{"app": 2}}
 	a := Why(in)
 	i := slices.IndexFunc(a.Findings, func(f finding.Finding) bool { return f.Code == "ProcessOutOfMemory" })

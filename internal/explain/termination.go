@@ -2,10 +2,12 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
 	nodeutil "github.com/gantry-project/gantry/internal/node"
 )
@@ -145,10 +147,23 @@ func heldByFinalizers(a *Answer, in In) {
 			a.Cause += fmt.Sprintf(" StatefulSet %s cannot make a new %s until this one is gone.", o.Name, p.Name)
 		}
 	}
-	a.Fixes = []Fix{commandFix("start or mend the controller that owns " + p.Finalizers[0]),
+	foreign := finding.ForeignFinalizers(p.Finalizers)
+	if len(foreign) == 0 {
+		a.Cause = fmt.Sprintf("%s; the object stays until the controllers of Kubernetes that set its finalizers have "+
+			"done their part: %s.", why, strings.Join(p.Finalizers, ", "))
+		a.Next = "they remove them within seconds; when it takes longer, kube-controller-manager does not work"
+		return
+	}
+	kept := "null"
+	if own := slices.DeleteFunc(slices.Clone(p.Finalizers), func(s string) bool {
+		return slices.Contains(foreign, s)
+	}); len(own) > 0 {
+		kept = `["` + strings.Join(own, `","`) + `"]`
+	}
+	a.Fixes = []Fix{commandFix("start or mend the controller that owns " + foreign[0]),
 		commandFix("if it will never come back, remove the finalizer",
-			fmt.Sprintf(`kubectl -n %s patch pod %s --type=merge -p '{"metadata":{"finalizers":null}}'`, p.Namespace,
-				p.Name))}
+			fmt.Sprintf(`kubectl -n %s patch pod %s --type=merge -p '{"metadata":{"finalizers":%s}}'`, p.Namespace,
+				p.Name, kept))}
 }
 
 func forceDelete(in In) Fix {

@@ -262,10 +262,11 @@ func TestAnHTTPSHookFallsBackToHTTP(t *testing.T) {
 		event string
 		count string
 	}{
-		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n": {"Warning LifecycleHTTPFallback: request " +
-			"to HTTPS lifecycle hook 10.88.0.2:8443 got HTTP response, retry with HTTP succeeded",
+		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n": {"Warning LifecycleHTTPFallback: " +
+			"request to HTTPS lifecycle hook 10.88.0.2:8443 got HTTP response, retry with HTTP succeeded",
 			"kubelet_lifecycle_handler_http_fallbacks_total 1"},
-		"nothing": {"Warning FailedPreStopHook: PreStopHook failed", "kubelet_lifecycle_handler_http_fallbacks_total 0"},
+		"nothing": {"Warning FailedPreStopHook: PreStopHook failed",
+			"kubelet_lifecycle_handler_http_fallbacks_total 0"},
 	} {
 		runTest(t, func(r *rig) {
 			var mu sync.Mutex

@@ -137,8 +137,8 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 			Processes: o.Dependencies.Processes},
 		Cluster: k.cluster, UserNamespaces: k.userNamespaces, RuntimeCache: k.pleg,
 		Containers: k.containers, Puller: k.newPuller(ctx), Devices: k.devices, Claims: k.devices.Claims(),
-		HTTP: hookClient(o.Dependencies.Dial), Events: k.events, Journal: o.Journal,
-		Meter: o.Dependencies.Metrics,
+		Hooks:  podactions.Hooks{HTTP: hookClient(o.Dependencies.Dial), Meter: o.Dependencies.Metrics},
+		Events: k.events, Journal: o.Journal,
 		Node: podactions.Node{
 			Name: o.NodeName, RootDir: o.RootDir, LogDir: o.LogDir, ResolvConf: o.resolvConf(),
 			ClusterDomain: o.Config.ClusterDomain, ClusterDNS: o.Config.ClusterDNS,

@@ -586,8 +586,8 @@ func TestKilledOnTheWayOfAStart(t *testing.T) {
 				s := r.phase("p", v1.PodRunning).Status
 				for _, st := range append(s.InitContainerStatuses, s.ContainerStatuses...) {
 					if n := strings.Count(r.fake.Dump(), st.Name+" attempt="); st.RestartCount != 0 || n != 1 {
-						t.Errorf("%s: %s: %d restarts, %d containers, want 0 and 1\n%s", fault, st.Name, st.RestartCount,
-							n, r.fake.Dump())
+						t.Errorf("%s: %s: %d restarts, %d containers, want 0 and 1\n%s", fault, st.Name,
+							st.RestartCount, n, r.fake.Dump())
 					}
 				}
 				if n := strings.Count(r.fake.Dump(), "pod default/p "); n != 1 {

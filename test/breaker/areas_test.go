@@ -12,7 +12,7 @@ import (
 // leastAreasPercent of the points of newWorkloadKinds and newSchedulingKinds has to be reached.
 const leastAreasPercent = 0
 
-// As TestTheBreakIsNamed, for workloads and scheduling; gangs are served.
+// As TestTheBreakIsNamed, for workloads and scheduling; PodGroups are served.
 func TestTheBreakOfWorkloadsAndPlacesIsNamed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays dozens of breaks")

@@ -1,8 +1,8 @@
 package breaker
 
-// newSchedulingKinds are priorities, preemption, gangs, resizes, spreading, affinity, gates and
+// newSchedulingKinds are priorities, preemption, PodGroups, resizes, spreading, affinity, gates and
 // devices. They were written from the API's documentation on 2026-11-29, before their first score.
-// Gangs need the gate GenericWorkload.
+// PodGroups need the gate GenericWorkload.
 var newSchedulingKinds = []kind{
 	{"preemption: another Pod of the same priority has it all", single("$A", needs("2", "")), "pod/$C",
 		[]truth{{kinds: "Pod", field: "example.com/$NS", value: "1", numbers: []string{"1", "2", "$A"}}},

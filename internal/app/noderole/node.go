@@ -196,6 +196,16 @@ func (n *Role) pluginServices() kubelet.PluginServices {
 		PluginManager: pluginmanager.New(dir, klog.Background())}
 }
 
+// userNamespace is whether the kubelet runs in a user namespace; nil with the gate off that shows
+// it.
+func (n *Role) userNamespace(m proc.Machine) *bool {
+	gates, err := kubeconfig.ResolveGates(n.config.FeatureGates)
+	if err != nil || !gates.On("KubeletInUserNamespace") {
+		return nil
+	}
+	return &m.UserNamespace
+}
+
 // statusOptions are what the Node's object is kept from: machine and disk as they were read at the
 // start, end for the shutdown that makes the node not ready, events for its Events.
 func (n *Role) statusOptions(machine proc.Machine, disk proc.Disk, end *nodeShutdown,
@@ -214,6 +224,7 @@ func (n *Role) statusOptions(machine proc.Machine, disk proc.Disk, end *nodeShut
 			HugePages: machine.HugePages, EphemeralBytes: disk.CapacityBytes,
 			MachineID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID,
 			KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
+			RunningInUserNamespace: n.userNamespace(machine),
 		},
 		Sources: nodestatus.Sources{Runtime: n.engine.Client.ProbeRuntime(), Images: n.listedImages(),
 			Allocatable:    n.allocatable(),

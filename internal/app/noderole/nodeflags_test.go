@@ -39,7 +39,14 @@ func TestFlagsOfTheNodesObject(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := role.statusOptions(proc.Machine{}, proc.Disk{}, nil, record.NewFakeRecorder(1))
+		o := role.statusOptions(proc.Machine{UserNamespace: true}, proc.Disk{}, nil, record.NewFakeRecorder(1))
+		if in := o.Machine.RunningInUserNamespace; in == nil || !*in {
+			t.Errorf("%q: got RunningInUserNamespace %v, want true", c.args, in)
+		}
+		role.config.FeatureGates = map[string]bool{"KubeletInUserNamespace": false}
+		if in := role.userNamespace(proc.Machine{UserNamespace: true}); in != nil {
+			t.Errorf("%q: without the gate got RunningInUserNamespace %t, want none", c.args, *in)
+		}
 		if o.Register != c.register || o.Identity.Name != "other" {
 			t.Errorf("%q: registers %t under the name %q, want %t and other", c.args, o.Register, o.Identity.Name,
 				c.register)

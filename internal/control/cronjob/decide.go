@@ -116,9 +116,8 @@ func (in In) countActive(plan *Plan) {
 		plan.Status.Active = append(plan.Status.Active, ref)
 	}
 	for _, j := range in.Jobs {
-		listed := slices.ContainsFunc(active, func(r corev1.ObjectReference) bool { return r.UID == j.UID })
 		how := finishedStatus(j)
-		if !listed && how == "" {
+		if isUnlisted(j, active) {
 			plan.addEvent(corev1.EventTypeWarning, "UnexpectedJob",
 				"Saw a job that the controller did not create or forgot: %s", j.Name)
 		}
@@ -128,6 +127,16 @@ func (in In) countActive(plan *Plan) {
 			}
 		}
 	}
+}
+
+// hasUnlisted tells whether a running Job is not in the list of active ones.
+func hasUnlisted(jobs []*batchv1.Job, active []corev1.ObjectReference) bool {
+	return slices.ContainsFunc(jobs, func(j *batchv1.Job) bool { return isUnlisted(j, active) })
+}
+
+func isUnlisted(j *batchv1.Job, active []corev1.ObjectReference) bool {
+	return finishedStatus(j) == "" &&
+		!slices.ContainsFunc(active, func(r corev1.ObjectReference) bool { return r.UID == j.UID })
 }
 
 // finishedStatus returns the condition with which a Job finished; empty while it runs.

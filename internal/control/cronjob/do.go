@@ -54,6 +54,17 @@ func (c *controller) syncCronJob(ctx context.Context, key string) (time.Duration
 	for _, raw := range owned {
 		in.Jobs = append(in.Jobs, raw.(*batchv1.Job))
 	}
+	// A Job that the cached status does not list may be the last sync's.
+	if hasUnlisted(in.Jobs, cj.Status.Active) {
+		live, err := c.controllerContext.Client.BatchV1().CronJobs(ns).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return 0, controllerruntime.IgnoreNotFound(err)
+		}
+		if live.UID != cj.UID {
+			return 0, nil // its own event brings it
+		}
+		cj, in.CronJob = live, live
+	}
 	// A Job in the status that the cache lacks is read from the API: it may have just been created.
 	for _, ref := range cj.Status.Active {
 		if slices.ContainsFunc(in.Jobs, func(j *batchv1.Job) bool { return j.UID == ref.UID }) {

@@ -39,7 +39,7 @@ func (a area) check(t *testing.T) {
 }
 
 // Nothing is given out of a pool of devices that is not complete.
-func TestAPoolOfWhichSlicesAreMissingIsTold(t *testing.T) {
+func TestAPoolOfWhichSlicesAreMissingIsReported(t *testing.T) {
 	slice := func(name, driver, generation, count string) string {
 		return `{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: ` + name + `}, spec: {driver: ` +
 			driver + `, pool: {name: n1, generation: ` + generation + `, resourceSliceCount: ` +
@@ -117,7 +117,7 @@ func TestAJobSaysHowLongItsOldPodMayTake(t *testing.T) {
 }
 
 // Admission ends with the first refusal: a quota that refuses too is told beside it.
-func TestAQuotaBehindAnotherRefusalIsTold(t *testing.T) {
+func TestAQuotaBehindAnotherRefusalIsReported(t *testing.T) {
 	refused := func(quota, words string) string {
 		return `{apiVersion: apps/v1, kind: ReplicaSet, metadata: {name: r, namespace: shop, uid: r}, spec: ` +
 			`{replicas: 2, ` +

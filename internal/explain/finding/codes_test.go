@@ -29,7 +29,8 @@ func TestCodesAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(files, "../findings.go", "../driver.go", "../causefinding.go", "../restrictions.go",
+	for _, name := range append(files, "../findings.go", "../endfindings.go", "../nodenotready.go", "../driver.go",
+		"../causefinding.go", "../restrictions.go",
 		"../deletedby.go", "../service.go", "../starting.go", "../hooks.go", "../probefield.go", "../initfile.go",
 		"../changedbefore.go", "../endedbytaint.go", "../roomheld.go", "../gangmembers.go", "../kernelkills.go") {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)

@@ -115,13 +115,18 @@ func (c *Cluster) undiscovered(f *Finding, words string) {
 var ownFinalizers = []string{"kubernetes.io/pvc-protection", "kubernetes.io/pv-protection", "foregroundDeletion",
 	"orphan", "batch.kubernetes.io/job-tracking", "service.kubernetes.io/load-balancer-cleanup", "kubernetes"}
 
+// ForeignFinalizers are those that no controller of Kubernetes removes.
+func ForeignFinalizers(list []string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return slices.Contains(ownFinalizers, s) })
+}
+
 // finalizerRemedies remove foreign finalizers by hand, and say what that costs.
 func finalizerRemedies(o Object, finalizers []string) []Remedy {
-	if !slices.ContainsFunc(finalizers, func(s string) bool { return !slices.Contains(ownFinalizers, s) }) {
+	foreign := ForeignFinalizers(finalizers)
+	if len(foreign) == 0 {
 		return nil
 	}
-	own := slices.DeleteFunc(slices.Clone(finalizers),
-		func(s string) bool { return !slices.Contains(ownFinalizers, s) })
+	own := slices.DeleteFunc(slices.Clone(finalizers), func(s string) bool { return slices.Contains(foreign, s) })
 	raw, _ := json.Marshal(slices.Concat([]string{}, own)) // strings always marshal
 	return []Remedy{
 		{Say: "let its controller finish; or remove the finalizers by hand: what they wait for is then not done",

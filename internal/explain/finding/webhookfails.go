@@ -11,10 +11,10 @@ const longestWait = 30
 
 // A callFailure is a way in which a call of a webhook fails, by the API server's words.
 type callFailure struct {
-	words *regexp.Regexp
-	field string // of the webhook; empty: its address
-	say   string // what is wrong; %s are the words' groups
-	mend  string // what helps
+	words  *regexp.Regexp
+	field  string // of the webhook; empty: its address
+	say    string // what is wrong; %s are the words' groups
+	remedy string // what helps
 }
 
 // callFailures in the order they are asked; the first whose words match counts.
@@ -61,7 +61,7 @@ func callFailed(f *Finding, w webhookClient, index int, words string) {
 		for _, group := range m[1:] {
 			say = strings.Replace(say, "%s", group, 1)
 		}
-		mend := Remedy{Say: x.mend}
+		mend := Remedy{Say: x.remedy}
 		switch x.field {
 		case "":
 		case "timeoutSeconds":

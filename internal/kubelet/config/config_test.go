@@ -164,7 +164,7 @@ func TestInvalidConfigurationsAreRefused(t *testing.T) {
 		{"enforceNodeAllocatable: [pods, none]\n",
 			`invalid configuration: enforceNodeAllocatable (--enforce-node-allocatable) may not contain additional ` +
 				`enforcements when "none" is specified`},
-		{"cpuCFSQuotaPeriod: 50ms\n",
+		{"cpuCFSQuotaPeriod: 50ms\nfeatureGates: {CustomCPUCFSQuotaPeriod: false}\n",
 			"invalid configuration: cpuCFSQuotaPeriod (--cpu-cfs-quota-period) {50ms} requires feature gate " +
 				"CustomCPUCFSQuotaPeriod"},
 		{"featureGates: {NoSuchGate: true}\n", "unrecognized feature gate: NoSuchGate"},

@@ -27,7 +27,8 @@ func TestDefaultThresholds(t *testing.T) {
 	plain, preset := load(t, Sources{}), load(t, Sources{Preset: "seed-001"})
 	file := filepath.Join(t.TempDir(), "soft.yaml")
 	if err := os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
-		"evictionSoft: {memory.available: 500Mi}\nevictionSoftGracePeriod: {memory.available: 1m}\n"), 0o600); err != nil {
+		"evictionSoft: {memory.available: 500Mi}\nevictionSoftGracePeriod: {memory.available: 1m}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	soft := load(t, Sources{File: file})

@@ -16,16 +16,19 @@ func newHookWork(k factory) hookWork {
 	}
 }
 
+func (w hookWork) hookFellBack() { w.fallbacks.Inc() }
+func (w hookWork) sleepEnded()   { w.sleepsEnded.Inc() }
+
 // HookFellBackToHTTP counts a hook that a server answered by HTTP only.
 func (m *Metrics) HookFellBackToHTTP() {
 	if m != nil {
-		m.hooks.fallbacks.Inc()
+		m.pods.hookFellBack()
 	}
 }
 
 // SleepEndedEarly counts a sleep that was not slept to its end.
 func (m *Metrics) SleepEndedEarly() {
 	if m != nil {
-		m.hooks.sleepsEnded.Inc()
+		m.pods.sleepEnded()
 	}
 }

@@ -22,7 +22,6 @@ type Metrics struct {
 	storage          storageWork
 	resizes          resizeWork
 	admissions       admissions
-	hooks            hookWork
 	managers         resourceCounter
 	node             nodeWork
 }
@@ -32,6 +31,8 @@ type podCounter interface {
 	count(ref journal.Ref, fact journal.Fact, now time.Time)
 	workerDone(operation string, took time.Duration)
 	admitted(p *v1.Pod)
+	hookFellBack()
+	sleepEnded()
 	// ref names a Pod that is on the node; ok is false for others.
 	ref(uid string) (ref journal.Ref, ok bool)
 }
@@ -70,7 +71,6 @@ func New() *Metrics {
 	m.storage = newStorageWork(own)
 	m.resizes = newResizeWork(own)
 	m.admissions = newAdmissions(own)
-	m.hooks = newHookWork(own)
 	m.managers = struct {
 		managerCounter
 		deviceCounter

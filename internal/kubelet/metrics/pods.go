@@ -14,13 +14,14 @@ import (
 
 // podMetrics counts what happens to Pods, from the facts of their journals.
 type podMetrics struct {
+	hookWork
 	work podWork
 	sli  startTimes
 	pods *podTracker
 }
 
 func newPodMetrics(k factory) *podMetrics {
-	return &podMetrics{work: newPodWork(k), sli: newStartTimes(k), pods: newPodTracker()}
+	return &podMetrics{hookWork: newHookWork(k), work: newPodWork(k), sli: newStartTimes(k), pods: newPodTracker()}
 }
 
 func (m *podMetrics) workerDone(operation string, took time.Duration) {

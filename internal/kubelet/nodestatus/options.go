@@ -26,7 +26,9 @@ type Machine struct {
 	BootID         string
 	KernelVersion  string
 	OSImage        string // PRETTY_NAME of os-release
-	Architecture   string // GOARCH; empty takes this program's
+	// whether the kubelet runs in a user namespace; nil with the gate KubeletInUserNamespace off
+	RunningInUserNamespace *bool
+	Architecture           string // GOARCH; empty takes this program's
 }
 
 // Identity is how the node names itself.

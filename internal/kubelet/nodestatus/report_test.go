@@ -60,7 +60,7 @@ func runTest(t *testing.T, test func(w *testNode)) {
 			Identity: nodestatus.Identity{Name: "node-1",
 				Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: "192.0.2.7"}},
 				Labels:    map[string]string{"zone": "a"}},
-			Machine: nodestatus.Machine{
+			Machine: nodestatus.Machine{RunningInUserNamespace: new(false),
 				CPUs: 2, MemoryBytes: 4 << 30, EphemeralBytes: 100 << 30, HugePages: map[string]int64{"2Mi": 0},
 				MachineID: "m", BootID: "boot-1",
 				KernelVersion: "6.1", OSImage: "Debian", Architecture: "amd64",
@@ -179,8 +179,9 @@ func TestRegistration(t *testing.T) {
 			t.Errorf("addresses %v", got)
 		}
 		if s.NodeInfo.ContainerRuntimeVersion != "containerd://2.4.2-fake" || s.NodeInfo.KubeletVersion != "v1.37.2" ||
-			s.NodeInfo.OperatingSystem != "linux" {
-			t.Errorf("info %+v", s.NodeInfo)
+			s.NodeInfo.OperatingSystem != "linux" ||
+			s.NodeInfo.RunningInUserNamespace == nil || *s.NodeInfo.RunningInUserNamespace {
+			t.Errorf("got info %+v, want containerd 2.4.2, v1.37.2, linux, and no user namespace", s.NodeInfo)
 		}
 		if s.DaemonEndpoints.KubeletEndpoint.Port != 10250 {
 			t.Errorf("port %d", s.DaemonEndpoints.KubeletEndpoint.Port)
@@ -289,7 +290,8 @@ func TestALeaseThatOthersWroteIsReadAgain(t *testing.T) {
 		w.api.PrependReactor("update", "leases", func(a clienttesting.Action) (bool, runtime.Object, error) {
 			given, ok := a.(clienttesting.UpdateAction).GetObject().(*coordination.Lease)
 			if ok && given.Annotations["written-by"] == "" {
-				return true, nil, apierrors.NewConflict(coordination.Resource("leases"), "node-1", errors.New("it is old"))
+				return true, nil, apierrors.NewConflict(coordination.Resource("leases"), "node-1",
+					errors.New("it is old"))
 			}
 			return false, nil, nil
 		})

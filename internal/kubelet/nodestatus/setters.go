@@ -121,6 +121,7 @@ func setInfo(s *v1.NodeStatus, f Facts) {
 		OSImage:       f.Machine.OSImage, KubeletVersion: f.KubeletVersion, OperatingSystem: "linux",
 		Architecture:            f.Machine.Architecture,
 		ContainerRuntimeVersion: s.NodeInfo.ContainerRuntimeVersion,
+		RunningInUserNamespace:  f.Machine.RunningInUserNamespace,
 	}
 	if f.Machine.SwapBytes > 0 {
 		swap := int64(f.Machine.SwapBytes)

@@ -249,10 +249,10 @@ func (unansweredLists) ListPodSandbox(context.Context, *runtimeapi.PodSandboxFil
 	return nil, errors.New("not now")
 }
 
-// Only a list that the runtime answered is told of: by that the kubelet's health is judged.
+// Only a list that the runtime answered is told of: the kubelet's health depends on that.
 //
 // row: KAP-02
-func TestOnlyAnsweredListsAreToldOf(t *testing.T) {
+func TestOnlyAnsweredListsAreReported(t *testing.T) {
 	for name, want := range map[string]bool{"answers": true, "does not answer": false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := begin(t)

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	"github.com/gantry-project/gantry/internal/kubelet/probe"
 	probehttp "github.com/gantry-project/gantry/internal/kubelet/probe/http"
 )
 
@@ -37,7 +38,7 @@ func (c *operation) runHook(ctx context.Context, m podplan.Member, id string, h 
 		}
 	case h.Sleep != nil:
 		if err := sleep(ctx, time.Duration(h.Sleep.Seconds)*time.Second); err != nil {
-			c.executor.d.Meter.SleepEndedEarly()
+			c.executor.d.Hooks.Meter.SleepEndedEarly()
 			return fmt.Errorf("Sleep lifecycle hook (%d) %s - error: %w", h.Sleep.Seconds, subject, err)
 		}
 	}
@@ -58,7 +59,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 // httpHook asks with HTTP once more when a server that was to be asked with HTTPS answers so, as
 // hooks once were asked with HTTP whatever they said.
 func (c *operation) httpHook(ctx context.Context, m podplan.Member, g *v1.HTTPGetAction) error {
-	req, err := probehttp.NewRequest(ctx, g, &v1.Container{Ports: m.Ports}, firstOrEmpty(c.podIPs()), hookUserAgent)
+	req, err := probehttp.NewRequest(ctx, g, probe.Target{Container: &v1.Container{Ports: m.Ports},
+		PodIP: firstOrEmpty(c.podIPs())}, hookUserAgent)
 	if err != nil {
 		return err
 	}
@@ -72,7 +74,7 @@ func (c *operation) httpHook(ctx context.Context, m podplan.Member, g *v1.HTTPGe
 	if c.get(plain) != nil {
 		return err
 	}
-	c.executor.d.Meter.HookFellBackToHTTP()
+	c.executor.d.Hooks.Meter.HookFellBackToHTTP()
 	c.executor.d.Events.Pod(c.pod, v1.EventTypeWarning, "LifecycleHTTPFallback",
 		fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", req.URL.Host))
 	return nil
@@ -80,7 +82,7 @@ func (c *operation) httpHook(ctx context.Context, m podplan.Member, g *v1.HTTPGe
 
 // get sends a request; any answer will do.
 func (c *operation) get(req *http.Request) error {
-	resp, err := c.executor.d.HTTP.Do(req)
+	resp, err := c.executor.d.Hooks.HTTP.Do(req)
 	if err != nil {
 		return err
 	}

@@ -88,17 +88,22 @@ type Deps struct {
 	UserNamespaces UserNamespaces
 	Containers     ContainerManager // nil: containers may run anywhere
 	RuntimeCache   RuntimeCache
-	Devices        Devices      // nil: there are none
-	Claims         Claims       // nil: no driver can register
-	HTTP           *http.Client // for lifecycle hooks
+	Devices        Devices // nil: there are none
+	Claims         Claims  // nil: no driver can register
+	Hooks          Hooks
 	Events         *events.Recorder
 	Journal        journal.Sink
-	Meter          Meter
 	Node           Node
 }
 
-// Meter counts what happens to lifecycle hooks; metrics.Metrics does.
-type Meter interface {
+// Hooks are what lifecycle hooks need.
+type Hooks struct {
+	HTTP  *http.Client
+	Meter HookMeter
+}
+
+// HookMeter counts what happens to lifecycle hooks; metrics.Metrics does.
+type HookMeter interface {
 	// HookFellBackToHTTP counts a hook for which HTTPS did not do and HTTP did.
 	HookFellBackToHTTP()
 	// SleepEndedEarly counts a sleep that was not slept to its end.

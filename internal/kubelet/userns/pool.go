@@ -128,21 +128,39 @@ func parseLine(out string) (first, length uint32, err error) {
 	return uint32(n[0]), uint32(n[1]), nil
 }
 
-// Pick returns the lowest range of the pool that meets none of the taken ones.
-func (p Pool) Pick(taken []Range) (Range, error) {
+// Pick returns the first range of the pool after last that meets none of the taken ones, so that
+// the ids of a Pod that ended are not at once another's; after the pool's end, and with no last
+// one, it looks from the pool's beginning.
+func (p Pool) Pick(last Range, taken []Range) (Range, error) {
 	sorted := slices.SortedFunc(slices.Values(taken),
 		func(a, b Range) int { return int(int64(a.First) - int64(b.First)) })
-	for at := uint64(p.First); at+uint64(p.PerPod) <= uint64(p.First)+p.Length; {
+	begin, end := uint64(p.First), uint64(p.First)+p.Length
+	from := begin
+	if uint64(last.First) >= begin && last.end() <= end {
+		from = begin + (last.end()-begin+uint64(p.PerPod)-1)/uint64(p.PerPod)*uint64(p.PerPod)
+	}
+	for _, part := range [][2]uint64{{from, end}, {begin, from}} {
+		if r, ok := p.firstFree(part[0], part[1], sorted); ok {
+			return r, nil
+		}
+	}
+	return Range{}, fmt.Errorf("could not find an empty slot to allocate a user namespace: %d ranges are taken of %d",
+		len(taken), p.Length/uint64(p.PerPod))
+}
+
+// firstFree is the lowest range of the pool's steps from from to end that meets none of the sorted
+// ones.
+func (p Pool) firstFree(from, end uint64, sorted []Range) (Range, bool) {
+	for at := from; at+uint64(p.PerPod) <= end; {
 		r := Range{uint32(at), p.PerPod}
 		i := slices.IndexFunc(sorted, r.overlaps)
 		if i < 0 {
-			return r, nil
+			return r, true
 		}
 		at += uint64(p.PerPod)
 		for at < sorted[i].end() { // stay on the pool's own steps
 			at += uint64(p.PerPod)
 		}
 	}
-	return Range{}, fmt.Errorf("could not find an empty slot to allocate a user namespace: %d ranges are taken of %d",
-		len(taken), p.Length/uint64(p.PerPod))
+	return Range{}, false
 }

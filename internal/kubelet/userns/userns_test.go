@@ -118,13 +118,14 @@ func TestRangesNeverMeet(t *testing.T) {
 			t.Fatal(err)
 		}
 		var have []Range // of Pods that came under another length too
+		var last Range
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			if len(have) > 0 && rapid.Bool().Draw(t, "goes") {
 				i := rapid.IntRange(0, len(have)-1).Draw(t, "which")
 				have = append(have[:i:i], have[i+1:]...)
 				continue
 			}
-			r, err := p.Pick(have)
+			r, err := p.Pick(last, have)
 			if err != nil {
 				if len(have) < int(pods) {
 					t.Fatalf("refused with %d of %d: %v", len(have), pods, err)
@@ -139,16 +140,42 @@ func TestRangesNeverMeet(t *testing.T) {
 			if r.First%Unit != 0 || r.First < Unit || uint64(r.First)+uint64(r.Length) > uint64(p.First)+p.Length {
 				t.Fatalf("%v is not in %v", r, p)
 			}
-			have = append(have, r)
+			if r == last && len(have) < int(pods)-1 {
+				t.Fatalf("%v is given again at once, though %d of %d are free", r, int(pods)-len(have), pods)
+			}
+			have, last = append(have, r), r
 		}
 	})
 }
 
 func TestPickPassesRangesOfAnotherLength(t *testing.T) {
 	p := Pool{First: 131072, Length: 4 * 131072, PerPod: 131072}
-	r, err := p.Pick([]Range{{131072 + 65536, 65536}, {65536, 65536}})
+	r, err := p.Pick(Range{}, []Range{{131072 + 65536, 65536}, {65536, 65536}})
 	if err != nil || r != (Range{262144, 131072}) {
 		t.Errorf("got %v %v, want no error and r %v", r, err, Range{262144, 131072})
+	}
+}
+
+// After the pool's end comes its beginning; a last range of another pool counts for nothing.
+func TestPickGoesOnAfterTheLast(t *testing.T) {
+	p := Pool{First: 65536, Length: 3 * 65536, PerPod: 65536}
+	for _, c := range []struct {
+		last  Range
+		taken []Range
+		want  uint32
+	}{
+		{want: 65536},
+		{last: Range{65536, 65536}, want: 131072},
+		{last: Range{131072, 65536}, want: 196608},
+		{last: Range{196608, 65536}, want: 65536},
+		{last: Range{65536, 65536}, taken: []Range{{131072, 65536}, {196608, 65536}}, want: 65536},
+		{last: Range{65536, 1}, want: 131072},
+		{last: Range{1 << 30, 65536}, want: 65536},
+	} {
+		r, err := p.Pick(c.last, c.taken)
+		if err != nil || r != (Range{c.want, 65536}) {
+			t.Errorf("after %v, with %v taken: got %v %v, want the one from %d", c.last, c.taken, r, err, c.want)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,7 @@ type Machine struct {
 	BootID        string
 	KernelVersion string
 	OSImage       string
+	UserNamespace bool // this process does not see all users: it runs in a user namespace
 }
 
 // Read reads the machine below root, "/" except in tests. What a container or a small image lacks
@@ -43,6 +45,7 @@ func Read(root string) (Machine, error) {
 		KernelVersion: first(root, "proc/sys/kernel/osrelease"),
 		MachineID:     first(root, "etc/machine-id", "var/lib/dbus/machine-id"),
 		OSImage:       prettyName(root),
+		UserNamespace: inUserNamespace(first(root, "proc/self/uid_map")),
 	}
 	// The machine's own id, or what stands for it on machines without DMI; as upstream (and
 	// cAdvisor) does.
@@ -50,6 +53,12 @@ func Read(root string) (Machine, error) {
 		m.SystemUUID = m.MachineID
 	}
 	return m, nil
+}
+
+// inUserNamespace says whether a uid_map maps anything else than all users to themselves. A kernel
+// without user namespaces has no map.
+func inUserNamespace(uidMap string) bool {
+	return uidMap != "" && !slices.Equal(strings.Fields(uidMap), []string{"0", "0", "4294967295"})
 }
 
 // first returns the trimmed content of the first file that is there and not empty.

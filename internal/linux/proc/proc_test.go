@@ -49,6 +49,27 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// A process is in a user namespace where users are not all mapped to themselves; without a map
+// there are no such namespaces.
+func TestUserNamespacesAreSeen(t *testing.T) {
+	for uidMap, want := range map[string]bool{
+		"": false, "         0          0 4294967295\n": false, "0 100000 65536\n": true,
+		"0 0 65536\n": true, "0 1000 1\n1 100000 65536\n": true,
+	} {
+		files := map[string]string{"proc/meminfo": "MemTotal: 16384 kB\n", "sys/devices/system/cpu/online": "0\n"}
+		if uidMap != "" {
+			files["proc/self/uid_map"] = uidMap
+		}
+		m, err := proc.Read(tree(t, files))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.UserNamespace != want {
+			t.Errorf("%q: got %t, want %t", uidMap, m.UserNamespace, want)
+		}
+	}
+}
+
 func TestReadNeedsMemory(t *testing.T) {
 	if _, err := proc.Read(tree(t, map[string]string{"proc/meminfo": "x\n"})); err == nil {
 		t.Error("a machine without MemTotal is accepted")

@@ -35,7 +35,7 @@ type Prober struct {
 
 // Probe sends one GET on a connection of its own.
 func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
-	req, err := NewRequest(ctx, t.Probe.HTTPGet, t.Container, t.PodIP, a.UserAgent)
+	req, err := NewRequest(ctx, t.Probe.HTTPGet, t, a.UserAgent)
 	if err != nil {
 		return probe.Outcome{Err: err}
 	}
@@ -69,17 +69,17 @@ func (a Prober) Probe(ctx context.Context, t probe.Target) probe.Outcome {
 	}
 }
 
-// NewRequest returns the request of a probe, or of a lifecycle hook, of container c: to podIP
-// unless it names a host.
-func NewRequest(ctx context.Context, get *v1.HTTPGetAction, c *v1.Container, podIP, userAgent string) (
-	*http.Request, error) {
-	port, err := probe.Port(get.Port, c)
+// NewRequest returns the request of a probe, or of a lifecycle hook, of a target's container: to
+// its Pod's address unless it names a host.
+func NewRequest(ctx context.Context, get *v1.HTTPGetAction, t probe.Target, userAgent string) (*http.Request,
+	error) {
+	port, err := probe.Port(get.Port, t.Container)
 	if err != nil {
 		return nil, err
 	}
 	host := get.Host
 	if host == "" {
-		host = podIP
+		host = t.PodIP
 	}
 	at := urlFor(strings.ToLower(string(get.Scheme)), net.JoinHostPort(host, strconv.Itoa(port)), get.Path)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil) // a path needs no leading slash

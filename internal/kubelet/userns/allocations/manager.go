@@ -27,6 +27,7 @@ type Manager struct {
 	pool    userns.Pool
 	running Running
 	mu      sync.Mutex
+	last    userns.Range // that was given
 }
 
 // New returns the Manager of the kubelet whose directory is root.
@@ -73,10 +74,11 @@ func (l *Manager) allocate(ctx context.Context, uid types.UID) (userns.Range, er
 	if err != nil {
 		return userns.Range{}, err
 	}
-	r, err := l.pool.Pick(taken)
+	r, err := l.pool.Pick(l.last, taken)
 	if err != nil {
 		return userns.Range{}, err
 	}
+	l.last = r
 	return r, l.write(uid, r)
 }
 

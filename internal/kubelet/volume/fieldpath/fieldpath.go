@@ -13,6 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	resourcehelper "k8s.io/component-helpers/resource"
 )
 
 // PodField reads a field of the object itself: name, namespace, uid, labels, annotations, one label
@@ -64,7 +65,8 @@ func FormatMap(m map[string]string) string {
 }
 
 // ContainerResource reads a container's request or limit in units of the divisor, rounded up. A
-// limit of cpu, memory or ephemeral-storage that is not set is the node's allocatable.
+// limit of cpu, memory or ephemeral-storage that is not set is the Pod's, and without one the
+// node's allocatable.
 func ContainerResource(pod *v1.Pod, container string, r *v1.ResourceFieldSelector,
 	allocatable v1.ResourceList) (string, error) {
 	if r.ContainerName != "" {
@@ -88,8 +90,19 @@ func ContainerResource(pod *v1.Pod, container string, r *v1.ResourceFieldSelecto
 	q := list[v1.ResourceName(name)]
 	if kind == "limits" && q.IsZero() && !strings.HasPrefix(name, v1.ResourceHugePagesPrefix) {
 		q = allocatable[v1.ResourceName(name)]
+		if own := podLimit(pod, v1.ResourceName(name)); !q.IsZero() && !own.IsZero() {
+			q = own
+		}
 	}
 	return strconv.FormatInt(divide(name, q, r.Divisor), 10), nil
+}
+
+// podLimit is a limit of the Pod as a whole; zero where it has none.
+func podLimit(pod *v1.Pod, name v1.ResourceName) resource.Quantity {
+	if pod.Spec.Resources == nil || !resourcehelper.IsSupportedPodLevelResource(name) {
+		return resource.Quantity{}
+	}
+	return pod.Spec.Resources.Limits[name]
 }
 
 func isKnownResource(name string) bool {

@@ -80,6 +80,15 @@ func TestResource(t *testing.T) {
 		node); err != nil || got != "2" {
 		t.Errorf("the container that asks is the default: %q %v", got, err)
 	}
+	p.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"memory": q("64Mi"), "hugepages-2Mi": q("8Mi")}}
+	for name, want := range map[[2]string]string{{"open", "limits.memory"}: "67108864", {"open", "limits.cpu"}: "2",
+		{"open", "requests.memory"}: "0", {"open", "limits.hugepages-2Mi"}: "0", {"c", "limits.memory"}: "33554432"} {
+		got, err := fieldpath.ContainerResource(p, "", &v1.ResourceFieldSelector{ContainerName: name[0],
+			Resource: name[1]}, node)
+		if err != nil || got != want {
+			t.Errorf("with a limit of the Pod: %s: got %q %v, want %s", name, got, err, want)
+		}
+	}
 	for _, s := range []v1.ResourceFieldSelector{{ContainerName: "none", Resource: "limits.cpu"},
 		{ContainerName: "c", Resource: "limits.gpu"}, {ContainerName: "c", Resource: "cpu"},
 		{ContainerName: "open", Resource: "used.cpu"}} {
