@@ -38,11 +38,14 @@ func holders(in In, r journal.NodeRefusal, x journal.Shortage) []holder {
 			continue
 		}
 		kept := p.Spec.NodeName == "" && p.Status.NominatedNodeName == r.Node && pod.Priority(p) >= pod.Priority(in.Pod)
+		if !kept && p.Spec.NodeName != r.Node {
+			continue
+		}
 		n := int64(1)
 		if x.Resource != string(corev1.ResourcePods) {
 			n = requestOf(p, corev1.ResourceName(x.Resource))
 		}
-		if n > 0 && (kept || p.Spec.NodeName == r.Node) {
+		if n > 0 {
 			out = append(out, holder{p, n, kept})
 		}
 	}
