@@ -110,7 +110,7 @@ func WithHorizontalPodAutoscaling(h controllerruntime.HorizontalPodAutoscaling) 
 	return func(o *options) { o.autoscaling = &h }
 }
 
-// WithFeatures switches gates on in the API server and the controllers.
+// WithFeatures switches gates on in the API server, the scheduler and the controllers.
 func WithFeatures(f features.Features) Option { return func(o *options) { o.features = f } }
 
 // Start starts a cluster and waits until its nodes are Ready. It fails the test if that does not
@@ -238,7 +238,7 @@ func (c *Cluster) startParts() error {
 		return err
 	}
 	s, err := scheduler.New(scheduler.Options{Client: schedulerClient, Config: c.o.scheduler,
-		Journal: c.log.SinkFor("scheduler", "")})
+		Journal: c.log.SinkFor("scheduler", ""), Features: c.o.features})
 	if err != nil {
 		return err
 	}

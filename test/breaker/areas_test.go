@@ -10,7 +10,7 @@ import (
 )
 
 // leastAreasPercent of the points of newWorkloadKinds and newSchedulingKinds has to be reached.
-const leastAreasPercent = 0
+const leastAreasPercent = 80
 
 // As TestTheBreakIsNamed, for workloads and scheduling; PodGroups are served.
 func TestTheBreakOfWorkloadsAndPlacesIsNamed(t *testing.T) {
