@@ -12,26 +12,12 @@ start=$(date +%s)
 since() { printf '%4ds' $(($(date +%s) - start)); }
 say() { echo "$(since)  $*"; }
 
-patterns=("${@:-./...}")
-# Programs that others wrote (Helm, controller-runtime) and the browser's driver are modules of their own.
-modules=()
-[ "${patterns[*]}" != ./... ] || modules=(test/clients test/dashboard)
-
 # Everything is compiled before anything runs, so that no test shares the machine with the compiler. No program is linked for that: `go build ./...` would link
 # each of hack/ and cmd/, and throw them away.
 say "compiling"
 mkdir -p build
 rm -f build/outcome
-compile() { # module, what of it
-	(cd "$1" && go list -export -f '{{""}}' "${@:2}" >/dev/null)
-}
-compile . -test ./...
-for module in "${modules[@]}"; do compile "$module" -test ./... || say "$module cannot be compiled"; done
-if [ ${#modules[@]} != 0 ] && [ "$(id -u)" = 0 ]; then # programs that tests link for their containers
-	compile test/clients sigs.k8s.io/cri-tools/cmd/crictl || say "crictl cannot be compiled"
-	compile test/deviceprograms k8s.io/kubernetes/test/images/sample-device-plugin k8s.io/kubernetes/test/e2e/dra/test-driver ||
-		say "upstream's device programs cannot be compiled"
-fi
+go list -test -export -f '{{""}}' ./... >/dev/null
 go build -o build/progress ./hack/progress
 if [ "$(id -u)" = 0 ]; then
 	hack/deps.sh
@@ -42,52 +28,52 @@ if [ "$(id -u)" = 0 ]; then
 else
 	say "tests with real containers are skipped: they need root"
 fi
-[ ${#modules[@]} = 0 ] || hack/browser.sh
 say "testing"
-go list "${patterns[@]}" >build/packages
-# Packages that wait more than they compute run beside the others, several at once. In each lane those that take long run first, so that none of them is left
-# alone at the end: by the last run's time here, else by hack/progress/costs.txt. The log of every test feeds `make ledger`; people see one line per package and
-# whatever failed. `make lint` vets.
-cores=$(nproc)
-tested() { go test -json -vet=off -timeout 20m "$@"; }
-in_lane() { # lane, packages at once, further flags
-	local lane=$1 at_once=$2 packages
-	shift 2
-	mapfile -t packages < <(build/progress -lane "$lane" build/test.json <build/packages)
-	[ ${#packages[@]} = 0 ] || tested -p "$at_once" "$@" "${packages[@]}"
-}
-in_modules() {
-	local module code=0
-	for module in "${modules[@]}"; do
-		(cd "$module" && tested ./...) || code=1
-	done
-	return $code
-}
-logged() { # name, command: its events, kept; the exit code beside them
-	local name=$1 code=0
-	shift
-	{
-		"$@" || code=$?
-		echo $code >"build/$name.code"
-	} | tee "build/$name.json"
-}
-build/progress "$start" build/failed <(logged computing in_lane computing "$cores") <(logged waiting in_lane waiting $((cores + 1)) -parallel $((2 * cores))) <(logged modules in_modules)
-cat build/{computing,waiting,modules}.json >build/test.json
-code=$(sort -n build/{computing,waiting,modules}.code | tail -1)
+# Packages that take long run first, so that none of them is left alone at the end: those of the last run by their time, before it those with real containers.
+patterns=("${@:-./...}")
+mapfile -t packages < <(go list "${patterns[@]}" | build/progress -order build/test.json)
+# The log of every test feeds `make ledger`; people see one line per package and whatever failed. `make lint` vets.
 set +e
+go test -json -vet=off -timeout 20m "${packages[@]}" | tee build/test.json.new | build/progress "$start" build/failed
+code=${PIPESTATUS[0]}
+mv build/test.json.new build/test.json
 if [ "$code" != 0 ] && [ -s build/failed ] && [ "$(wc -l <build/failed)" -le 3 ]; then
 	say "once more, alone, to tell what is broken from what is unsteady: $(xargs <build/failed)"
-	alone() { # of packages of any module
-		local package code=0
-		for package in $(cat build/failed); do
-			(cd "${package#github.com/gantry-project/gantry/}" && tested -count=1 .) || code=1
-		done
-		return $code
-	}
-	if alone | build/progress "$start"; [ "${PIPESTATUS[0]}" = 0 ]; then
+	# shellcheck disable=SC2046 # a word for each package
+	if go test -json -vet=off -count=1 -p 1 -timeout 20m $(cat build/failed) | build/progress "$start"; [ "${PIPESTATUS[0]}" = 0 ]; then
 		code=3
 		unsteady=$(xargs <build/failed)
 	fi
+fi
+if [ "${*:-./...}" = ./... ]; then
+	# Programs that others wrote (Helm, controller-runtime) and the browser's driver are modules of their own.
+	hack/browser.sh
+	# They wait more than they compute, so both run at a time; what they print comes one after the other.
+	module() { (cd "test/$1" && shift && go test -json -vet=off -timeout 20m "$@" ./... 2>&1); }
+	declare -A running result
+	for module in clients dashboard; do
+		say "testing test/$module"
+		{ module "$module" | tee "build/$module.json" | build/progress "$start" "build/$module"; } >"build/$module.log" 2>&1 &
+		running[$module]=$!
+	done
+	for module in clients dashboard; do
+		wait "${running[$module]}"
+		result[$module]=$?
+	done
+	for module in clients dashboard; do
+		cat "build/$module.log"
+		cat "build/$module.json" >>build/test.json
+		if [ "${result[$module]}" != 0 ]; then
+			say "once more, alone: test/$module"
+			if module "$module" -count=1 | build/progress "$start"; then
+				unsteady="${unsteady:-} test/$module"
+				cat "build/$module.txt" >>build/failed.txt
+				[ "$code" = 0 ] && code=3
+			else
+				code=1
+			fi
+		fi
+	done
 fi
 set -e
 if [ -n "${unsteady:-}" ]; then

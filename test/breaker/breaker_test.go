@@ -43,7 +43,6 @@ const pairsOfSeed = 12
 // remedy of a true finding is run by kubectl on the same break in another namespace, and has to
 // mend it. With GANTRY_FOREIGN why asks as it can ask any Kubernetes, without a journal.
 func TestTheBreakIsNamed(t *testing.T) {
-	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays a hundred breaks")
 	}
@@ -65,7 +64,6 @@ const leastQuestionsPercent = 95
 // As TestTheBreakIsNamed, with one break asked of several objects, two faults at once and healthy
 // things that look ill.
 func TestTheBreakIsNamedFromSeveralSides(t *testing.T) {
-	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays dozens of breaks")
 	}
@@ -85,7 +83,6 @@ const shortForeign = "probe: |container: |store: directory|store: file|store: so
 // Without a journal, and without what else only Gantry serves, why tells of events and status what
 // is broken; a few dozen kinds of GANTRY_FOREIGN's.
 func TestTheBreakIsNamedWithoutAJournal(t *testing.T) {
-	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays dozens of breaks")
 	}
