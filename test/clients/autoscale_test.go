@@ -141,10 +141,10 @@ func TestAutoscaleFollowsLoad(t *testing.T) {
 	why := func(want ...string) {
 		t.Helper()
 		await("gantry why", func(ctx context.Context) error {
-			out, _, _ := i.Gantry(ctx, "why", "hpa/web", "--kubeconfig", i.Kubeconfig())
+			out, said, _ := i.Gantry(ctx, "why", "hpa/web", "--kubeconfig", i.Kubeconfig())
 			for _, w := range want {
 				if !strings.Contains(strings.Join(strings.Fields(out), " "), w) {
-					return fmt.Errorf("got %q, want %q", out, w)
+					return fmt.Errorf("got %q (%s), want %q", out, said, w)
 				}
 			}
 			t.Log(out)
@@ -162,5 +162,5 @@ func TestAutoscaleFollowsLoad(t *testing.T) {
 	if out, err := k.run("", "delete", "apiservice", "v1beta1.metrics.k8s.io"); err != nil {
 		t.Fatal(out)
 	}
-	why("FailedGetResourceMetric")
+	why("FailedGetResourceMetric", "nobody serves API group metrics.k8s.io")
 }

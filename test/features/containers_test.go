@@ -137,7 +137,7 @@ func gracePeriods(n *node) {
 		n.t.Errorf("kubectl came back while containers were there: %v", left)
 	}
 	for _, name := range []string{"default-grace", "own-grace"} {
-		n.run("kubectl", "delete", "pod", name, "--force", "--grace-period=0")
+		n.run("kubectl", "delete", "pod", name, "--force", "--grace-period=0", "--ignore-not-found")
 	}
 }
 

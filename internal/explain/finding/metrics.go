@@ -2,7 +2,6 @@ package finding
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -16,20 +15,29 @@ const resourceMetrics = "metrics.k8s.io"
 // unserved reports whether nobody serves an API group of metrics and an autoscaler stands still for
 // it: a cluster that reads metrics elsewhere may do without.
 func (c *Cluster) unserved(group string, h *autoscalingv2.HorizontalPodAutoscaler) bool {
-	return len(c.Served) > 0 && len(c.Served[group]) == 0 && slices.ContainsFunc(h.Status.Conditions,
-		func(x autoscalingv2.HorizontalPodAutoscalerCondition) bool {
-			return x.Type == autoscalingv2.ScalingActive && x.Status == corev1.ConditionFalse &&
-				strings.HasSuffix(x.Reason, "ResourceMetric")
-		})
+	return len(c.Served) > 0 && len(c.Served[group]) == 0 && noResourceMetric(h) != ""
+}
+
+// noResourceMetric is the reason for which an autoscaler stands still without the use of resources;
+// empty when it does not.
+func noResourceMetric(h *autoscalingv2.HorizontalPodAutoscaler) string {
+	for _, x := range h.Status.Conditions {
+		if x.Type == autoscalingv2.ScalingActive && x.Status == corev1.ConditionFalse &&
+			strings.HasSuffix(x.Reason, "ResourceMetric") {
+			return x.Reason
+		}
+	}
+	return ""
 }
 
 // noMetricsServer is that nobody measures what containers use, found at the metric of an index.
-func noMetricsServer(self Object, i int, field, name string) Finding {
+func noMetricsServer(self Object, i int, field, name, reason string) Finding {
 	return Finding{Code: "MetricsNotServed", Stage: StageControl, Object: self,
 		Field: fmt.Sprintf("spec.metrics[%d].%s", i, field), Value: name,
 		Numbers: map[string]string{"group": resourceMetrics},
-		Message: fmt.Sprintf("Autoscaler %s measures %s, and nobody serves API group %s: no metrics-server runs in "+
-			"this cluster, or the API server does not reach it.", self.Name, name, resourceMetrics),
+		Message: fmt.Sprintf("Autoscaler %s does not scale (%s): it measures %s, and nobody serves API group %s: no "+
+			"metrics-server runs in this cluster, or the API server does not reach it.", self.Name, reason, name,
+			resourceMetrics),
 		Remedies: []Remedy{{Say: "see whether there is one", Run: []string{"kubectl get apiservice v1beta1." +
 			resourceMetrics}}, {Say: "install metrics-server"}}}
 }
@@ -61,7 +69,7 @@ func metricsServed(c *Cluster, o metav1.Object, self Object) []Finding {
 			continue
 		}
 		if group == resourceMetrics {
-			return append(out, noMetricsServer(self, i, field, name))
+			return append(out, noMetricsServer(self, i, field, name, noResourceMetric(h)))
 		}
 		out = append(out, Finding{Code: "MetricsNotServed", Stage: StageControl, Object: self,
 			Field: fmt.Sprintf("spec.metrics[%d].%s", i, field), Value: name,
