@@ -77,8 +77,8 @@ func TestWhyProposesOnlyWhatTheUserMaySee(t *testing.T) {
 		return out.String()
 	}
 	if reported := ask(true); !strings.Contains(reported, "2000m short of cpu") ||
-		!strings.Contains(reported, "secret-node") || strings.Contains(reported, "rival") {
-		t.Errorf("a user who may read everything got\n%s", reported)
+		!strings.Contains(reported, "secret-node") || !strings.Contains(reported, "others/rival has 3000m") {
+		t.Errorf("a user who may read everything got\n%s\nwant what is short on which node, and who has it", reported)
 	}
 	reported := ask(false)
 	for _, secret := range []string{"secret-node", "others", "rival", "secret-class"} {

@@ -30,11 +30,10 @@ func noResourceMetric(h *autoscalingv2.HorizontalPodAutoscaler) string {
 	return ""
 }
 
-// noMetricsServer is that nobody measures what containers use, found at the metric of an index.
-func noMetricsServer(self Object, i int, field, name, reason string) Finding {
+// noMetricsServer is that nobody measures what containers use, found at the field of a metric.
+func noMetricsServer(self Object, field, name, reason string) Finding {
 	return Finding{Code: "MetricsNotServed", Stage: StageControl, Object: self,
-		Field: fmt.Sprintf("spec.metrics[%d].%s", i, field), Value: name,
-		Numbers: map[string]string{"group": resourceMetrics},
+		Field: field, Value: name, Numbers: map[string]string{"group": resourceMetrics},
 		Message: fmt.Sprintf("Autoscaler %s does not scale (%s): it measures %s, and nobody serves API group %s: no "+
 			"metrics-server runs in this cluster, or the API server does not reach it.", self.Name, reason, name,
 			resourceMetrics),
@@ -69,7 +68,8 @@ func metricsServed(c *Cluster, o metav1.Object, self Object) []Finding {
 			continue
 		}
 		if group == resourceMetrics {
-			return append(out, noMetricsServer(self, i, field, name, noResourceMetric(h)))
+			return append(out, noMetricsServer(self, fmt.Sprintf("spec.metrics[%d].%s", i, field), name,
+				noResourceMetric(h)))
 		}
 		out = append(out, Finding{Code: "MetricsNotServed", Stage: StageControl, Object: self,
 			Field: fmt.Sprintf("spec.metrics[%d].%s", i, field), Value: name,
