@@ -122,6 +122,9 @@ func replay(t *testing.T, dir string) {
 		}
 		p.cleanup()
 		got := recording.states()
+		for i := range got {
+			got[i] = saysWhyNoSandbox.ReplaceAllString(got[i], "$1")
+		}
 		ok, text := compare(want, got)
 		if text := compareEvents(filepath.Join(dir, "events.jsonl"), r.events); text != "" &&
 			eventsDiffer[filepath.Base(dir)] == "" {
@@ -136,6 +139,9 @@ func replay(t *testing.T, dir string) {
 		}
 	})
 }
+
+// saysWhyNoSandbox is what v1.36.3, which was recorded, left out.
+var saysWhyNoSandbox = regexp.MustCompile(`(PodReadyToStartContainers=False) PodSandboxNotReady [^;}]*`)
 
 const runc = "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create " +
 	"failed: unable to start container process: error during container init: "
