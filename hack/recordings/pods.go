@@ -30,6 +30,7 @@ func runPods(ctx context.Context, o options, log io.Writer) (*replay.Report, err
 	for _, c := range all {
 		switch {
 		case c.StopsKubelet():
+			c.Recorded.SayWhyNoSandbox()
 			split = append(split, c)
 		case c.NeedsOwnInstance():
 			alone = append(alone, c)

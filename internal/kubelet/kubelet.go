@@ -151,8 +151,10 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Resources: podResources{k},
 		Limits:    o.backOffLimits(), Resize: k.canResizePod,
 		Allocations: podactions.AllocationStore{Root: o.RootDir},
-		Node:        func() podstatus.Node { return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.RuntimeName} },
-		Events:      k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
+		Node: func() podstatus.Node {
+			return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.PodStatus.RuntimeName, V136: o.PodStatus.V136}
+		},
+		Events: k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
 		Readings:       podworker.Readings{Memory: k.memoryStats, VolumeHealth: k.volumeHealth},
 		ResyncInterval: o.Config.SyncFrequency.Duration,
 	})

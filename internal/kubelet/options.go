@@ -35,7 +35,7 @@ type Options struct {
 	Config       *kubeletconfig.KubeletConfiguration // nil: upstream's defaults
 	Runtime      internalapi.RuntimeService
 	Images       internalapi.ImageManagerService
-	RuntimeName  string // in container ids; "containerd" when empty
+	PodStatus    PodStatus
 	RootDir      string // /var/lib/kubelet when empty
 	LogDir       string // of Pods' logs; Config.PodLogsDir, then /var/log/pods when empty
 	Dependencies Dependencies
@@ -47,6 +47,12 @@ type Options struct {
 	// Housekeeping is how often the node's own directories and cgroups are looked through for what
 	// no Pod owns; 0 is upstream's 2 s.
 	Housekeeping time.Duration
+}
+
+// PodStatus is how statuses of Pods read.
+type PodStatus struct {
+	RuntimeName string // in container ids; "containerd" when empty
+	V136        bool   // conditions are those of v1.36 (--emulated-version)
 }
 
 // StaticPods is how Pods run that no API server gave out.
@@ -135,8 +141,8 @@ func (o *Options) complete() error {
 	if o.Housekeeping == 0 {
 		o.Housekeeping = 2 * time.Second
 	}
-	if o.RuntimeName == "" {
-		o.RuntimeName = "containerd"
+	if o.PodStatus.RuntimeName == "" {
+		o.PodStatus.RuntimeName = "containerd"
 	}
 	if o.Dependencies.NodeStatusChanged == nil {
 		o.Dependencies.NodeStatusChanged = func() {}

@@ -134,7 +134,7 @@ func (n *Role) Build() (*Node, error) {
 		Client: n.client, NodeName: p.NodeName, Config: n.config, Runtime: n.engine.Client.Runtime(),
 		Images:  n.engine.Client.Images(),
 		RootDir: p.KubeletDir(), LogDir: n.config.PodLogsDir,
-		RuntimeName: n.engine.Client.Version().GetRuntimeName(), Housekeeping: n.housekeeping,
+		PodStatus: n.podStatus(), Housekeeping: n.housekeeping,
 		Plugins:    n.plugins,
 		Resources:  resources,
 		Journal:    api.sink(),
@@ -194,6 +194,12 @@ func (n *Role) pluginServices() kubelet.PluginServices {
 	dir := filepath.Join(n.instance.KubeletDir(), "plugins_registry")
 	return kubelet.PluginServices{Sockets: plugin.UnixSockets{},
 		PluginManager: pluginmanager.New(dir, klog.Background())}
+}
+
+// podStatus is how statuses of Pods read.
+func (n *Role) podStatus() kubelet.PodStatus {
+	return kubelet.PodStatus{RuntimeName: n.engine.Client.Version().GetRuntimeName(),
+		V136: n.instance.APIServer.Gates.V136}
 }
 
 // userNamespace is whether the kubelet runs in a user namespace; nil with the gate off that shows

@@ -79,7 +79,10 @@ func withTransitionTime(in In, c v1.PodCondition) v1.PodCondition {
 }
 
 func readyToStart(in In) v1.PodCondition {
-	if missing := missingOfSandbox(in); missing != "" {
+	switch missing := missingOfSandbox(in); {
+	case missing != "" && in.Node.V136: // which did not say why
+		return v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: v1.ConditionFalse}
+	case missing != "":
 		return v1.PodCondition{Type: v1.PodReadyToStartContainers, Status: v1.ConditionFalse,
 			Reason: reasonSandboxNotReady, Message: missing}
 	}

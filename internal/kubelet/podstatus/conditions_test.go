@@ -167,6 +167,12 @@ func TestReadyToStartContainers(t *testing.T) {
 		if text := fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message); text != c.want {
 			t.Errorf("%s: got %s, want %s", name, text, c.want)
 		}
+		in.Node.V136 = true
+		status, _, _ := strings.Cut(c.want, " ")
+		got = condition(podstatus.Generate(in), v1.PodReadyToStartContainers)
+		if text := fmt.Sprintf("%s %s: %s", got.Status, got.Reason, got.Message); text != status+" : " {
+			t.Errorf("%s, emulating v1.36: got %s, want %s and no reason", name, text, status)
+		}
 	}
 }
 

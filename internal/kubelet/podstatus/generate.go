@@ -57,6 +57,7 @@ type WaitingReason struct{ Reason, Message string }
 type Node struct {
 	HostIPs []string // first is status.hostIP
 	Runtime string   // name in container ids, like containerd
+	V136    bool     // conditions are those of v1.36
 }
 
 // Generate derives the status.

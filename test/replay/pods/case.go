@@ -228,9 +228,6 @@ func readRecording(dir string) (Recording, error) {
 			*into = append(*into, v)
 		}
 	}
-	for _, line := range r.History {
-		saySandbox(line)
-	}
 	for name, parse := range map[string]func(string){"get": r.parseRows, "describe": r.parseDescribe,
 		"output": r.parseOutput} {
 		raw, err := readIfThere(filepath.Join(dir, name+".txt"))
@@ -242,13 +239,16 @@ func readRecording(dir string) (Recording, error) {
 	return r, nil
 }
 
-// saySandbox lets a recorded condition say why there is no sandbox, which v1.36.3 left out.
-func saySandbox(line map[string]any) {
-	conditions, _ := dig(line, "status", "conditions").([]any)
-	for _, c := range conditions {
-		m, ok := c.(map[string]any)
-		if ok && m["type"] == "PodReadyToStartContainers" && m["status"] == "False" && m["reason"] == nil {
-			m["reason"], m["message"] = "PodSandboxNotReady", "<newer>"
+// SayWhyNoSandbox lets the recorded conditions say why there is no sandbox, which v1.36.3 left out:
+// a kubelet alone emulates no version.
+func (r *Recording) SayWhyNoSandbox() {
+	for _, line := range r.History {
+		conditions, _ := dig(line, "status", "conditions").([]any)
+		for _, c := range conditions {
+			m, ok := c.(map[string]any)
+			if ok && m["type"] == "PodReadyToStartContainers" && m["status"] == "False" && m["reason"] == nil {
+				m["reason"], m["message"] = "PodSandboxNotReady", "<newer>"
+			}
 		}
 	}
 }

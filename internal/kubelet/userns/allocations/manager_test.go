@@ -71,6 +71,35 @@ func TestConcurrentAllocationsAreDisjointAndStable(t *testing.T) {
 	}
 }
 
+// Pods that come at once have ranges of their own, however close together they come.
+//
+// row: UNS-02
+func TestAllocationsAtOnceAreDisjoint(t *testing.T) {
+	const pods, rounds = 8, 200
+	for range rounds {
+		l, begin := New(t.TempDir(), pool(t, pods), nothing), make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range pods {
+			wg.Go(func() {
+				<-begin
+				if _, err := l.GetOrCreate(t.Context(), types.UID(fmt.Sprint("p", i))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		close(begin)
+		wg.Wait()
+		have, err := l.Allocated()
+		firsts := map[uint32]bool{}
+		for _, r := range have {
+			firsts[r.First] = true
+		}
+		if err != nil || len(firsts) != pods {
+			t.Fatalf("ranges are shared: got %v, %v, want %d ranges", have, err, pods)
+		}
+	}
+}
+
 func TestDamagedFileIsRepairedFromRuntime(t *testing.T) {
 	root := t.TempDir()
 	damage := func(uid string) {
