@@ -10,7 +10,8 @@ REV := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 VERSION_PKG := k8s.io/component-base/version
 LDFLAGS := -s -w \
 	-X $(VERSION_PKG).gitVersion=$(KUBE_VERSION) -X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=37 \
-	-X $(VERSION_PKG).gitCommit=$(REV) -X $(VERSION_PKG).gitTreeState=clean -X $(VERSION_PKG).buildDate=1970-01-01T00:00:00Z \
+	-X $(VERSION_PKG).gitCommit=$(REV) -X $(VERSION_PKG).gitTreeState=clean \
+	-X $(VERSION_PKG).buildDate=1970-01-01T00:00:00Z \
 	-X github.com/containerd/containerd/v2/version.Version=v2.4.2
 export CGO_ENABLED := 0
 UP_FLAGS ?=
@@ -60,7 +61,8 @@ race: ## all tests that need no root, with the race detector
 .PHONY: stories
 stories: ## rewrite every transcript and the docs rendered from code, then show what changed
 	@mkdir -p build
-	@for dir in $$(grep -rlE --include='*_test.go' 'flag.Bool\("rewrite"|metriclist.Check|\*rewrite' cmd internal test | xargs -n1 dirname | sort -u); do \
+	@for dir in $$(grep -rlE --include='*_test.go' 'flag.Bool\("rewrite"|metriclist.Check|\*rewrite' \
+		cmd internal test | xargs -n1 dirname | sort -u); do \
 		case $$dir in internal/arch) only=PagesHold ;; *) only=. ;; esac; \
 		grep -q 'flag.Bool("rewrite"' $$dir/*_test.go || only=Metrics; \
 		go test ./$$dir -count=1 -run $$only -rewrite >build/stories.log 2>&1 || { cat build/stories.log; exit 1; }; \
@@ -68,11 +70,11 @@ stories: ## rewrite every transcript and the docs rendered from code, then show 
 	@git --no-pager diff --stat -- internal test docs
 
 .PHONY: mutants
-mutants: ## break every feature row and show that its tests notice (ROWS=BND-06,API-1* AREAS=BND SINCE=commit run a part; an hour or two)
+mutants: ## break every row, show that its tests notice (ROWS=BND-06,API-1* AREAS=BND SINCE=commit; 1 to 2 hours)
 	@go run ./hack/mutants -rows '$(ROWS)' -areas '$(AREAS)' -since '$(SINCE)'
 
 .PHONY: mutants-random
-mutants-random: ## change the deciding packages at random and count what their tests notice (PACKAGES=podplan,control/ N=60 SEED=1 run a part)
+mutants-random: ## change what decides at random, count what tests notice (PACKAGES=podplan,control/ N=60 SEED=1)
 	@go run ./hack/mutants/random -packages '$(PACKAGES)' $(if $(N),-n $(N)) $(if $(SEED),-seed $(SEED))
 
 .PHONY: lint
@@ -85,11 +87,11 @@ ledger: ## render docs/compatibility/features.md from the rows that tests name, 
 	@git --no-pager diff --stat -- docs/compatibility/features.md
 
 .PHONY: bench
-bench: build ## measure starts, memory, Pods, writes, names, Services: writes docs/performance/*.json and its page (root; some 20 minutes)
+bench: build ## measure everything but the scheduler; writes docs/performance (root; some 20 minutes)
 	@go run ./hack/bench
 
 .PHONY: bench-node
-bench-node: build ## measure one node with 0, 50, 110 Pods and 1,000 fake ones: writes docs/performance/node.json and the page (root; 8 minutes)
+bench-node: build ## measure one node with 0, 50, 110 Pods and 1,000 fake ones (root; 8 minutes)
 	@go run ./hack/bench -only node
 
 .PHONY: bench-page
@@ -97,7 +99,7 @@ bench-page: ## render docs/performance/README.md from the JSON files beside it
 	@go run ./hack/bench -render
 
 .PHONY: schedperf
-schedperf: build ## measure the scheduler with the shapes of scheduler_perf: writes docs/performance/schedperf-*.json and the page (root; 13 minutes; GANTRY_OPENB=DIR adds the openb trace, GANTRY_OTHER=PROGRAM another scheduler)
+schedperf: build ## measure the scheduler (root; 13 minutes; GANTRY_OPENB=DIR adds openb, GANTRY_OTHER=PROGRAM)
 	@hack/schedperf.sh docs/performance $(BIN)/gantry
 
 .PHONY: pictures
@@ -109,24 +111,25 @@ why: build ## score what `gantry why` says about broken Pods, and try the remedi
 	@go run ./hack/whyscore
 
 .PHONY: recordings
-recordings: build ## compare Gantry's answers with upstream's recorded ones, per area (Pods' lives need root)
-	@go run ./hack/recordings api
-	@if [ "$$(id -u)" = 0 ]; then go run ./hack/recordings pods; else echo "lives of Pods are left out: they need root"; fi
+recordings: build ## compare with upstream's recorded answers; writes differences.md (Pods' lives need root)
+	@hack/recordings.sh
 
 .PHONY: lifediff
-lifediff: build ## the same Pods on a node of upstream's kubelet and on one of Gantry's: where what clients see differs (root; ten minutes more for the first build; RUN=regexp, RANDOM_LIVES=n SEED=n, LIFE_FLAGS=…)
-	@test -x '$(KUBELET)' || { echo "building upstream's kubelet $(KUBE_VERSION)"; go build -C hack/conformance/upstream \
-		-ldflags '-s -w -X $(VERSION_PKG).gitVersion=$(KUBE_VERSION) -X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=37' \
-		-o '$(abspath $(KUBELET))' k8s.io/kubernetes/cmd/kubelet; }
+lifediff: build ## the same Pods on upstream's kubelet and ours (root; RUN=regexp RANDOM_LIVES=n SEED=n LIFE_FLAGS=…)
+	@test -x '$(KUBELET)' || { echo "building upstream's kubelet $(KUBE_VERSION)"; \
+		go build -C hack/conformance/upstream -ldflags '-s -w -X $(VERSION_PKG).gitVersion=$(KUBE_VERSION) \
+		-X $(VERSION_PKG).gitMajor=1 -X $(VERSION_PKG).gitMinor=37' -o '$(abspath $(KUBELET))' \
+		k8s.io/kubernetes/cmd/kubelet; }
 	@go build -o build/lifediff ./hack/lifediff
-	@build/lifediff -kubelet '$(KUBELET)' -run '$(RUN)' -random $(or $(RANDOM_LIVES),0) -seed $(or $(SEED),1) $(LIFE_FLAGS)
+	@build/lifediff -kubelet '$(KUBELET)' -run '$(RUN)' -random $(or $(RANDOM_LIVES),0) \
+		-seed $(or $(SEED),1) $(LIFE_FLAGS)
 
 .PHONY: conformance
-conformance: build ## upstream's certified tests on two nodes, written to docs/compatibility/conformance.md (root; some 45 minutes; FOCUS=…, SKIP=… run a part)
+conformance: build ## upstream's certified tests on two nodes (root; some 45 minutes; FOCUS=… SKIP=… run a part)
 	@go run ./hack/conformance -focus '$(FOCUS)' -skip '$(SKIP)'
 
 .PHONY: conformance-storage
-conformance-storage: build ## upstream's External Storage suite with the driver of local volumes, written to docs/compatibility/storage.md (root; some 45 minutes; FOCUS=…, SKIP=… run a part)
+conformance-storage: build ## upstream's External Storage suite (root; 45 minutes; FOCUS=… SKIP=… run a part)
 	@go run ./hack/conformance -storage -focus '$(FOCUS)' -skip '$(SKIP)'
 
 .PHONY: sidecars
@@ -134,27 +137,30 @@ sidecars: ## build the CSI project's programs that test/sidecars runs into build
 	@hack/sidecars.sh build/sidecars
 
 .PHONY: vm
-vm: build ## Gantry in a virtual machine whose memory, disk and process ids run out; SCENARIO=memory,disk,… runs a part (root; some ten minutes)
+vm: build ## a virtual machine whose memory, disk and process ids run out (root; ten minutes; SCENARIO=memory,disk,…)
 	@hack/deps.sh vm
 	@go run ./hack/vm $(subst $(comma), ,$(SCENARIO))
 
 .PHONY: kills
-kills: binary ## SIGKILL an API server twenty times in the middle of 10,000 writes: nothing acknowledged is lost, nothing is there twice
+kills: binary ## SIGKILL an API server twenty times in 10,000 writes: nothing acknowledged is lost or there twice
 	@go test ./test/crash -count=1 -timeout 30m -kills 20 -writes 10000
 
 .PHONY: faults
-faults: ## 200 random schedules of killed parts over fake containers, and 20 over real ones when root (SEED=n repeats; some 25 minutes)
+faults: ## random schedules of killed parts: 200 with fake containers, 20 with real ones (root; 25 minutes; SEED=n)
 	@go test ./testcluster/faults -count=1 -timeout 90m -schedules 200 -seed $(or $(SEED),0)
-	@if [ "$$(id -u)" = 0 ]; then $(MAKE) build && go test ./test/faults -count=1 -timeout 60m -schedules 20 -pods 27 -seed $(or $(SEED),0); fi
+	@if [ "$$(id -u)" = 0 ]; then $(MAKE) build && \
+		go test ./test/faults -count=1 -timeout 60m -schedules 20 -pods 27 -seed $(or $(SEED),0); fi
 
 .PHONY: breaker-real
-breaker-real: ## the same with real containers (SEED=n SEEDS=n ONLY='part|part' TEXT=1 REMEDIES=1; root, ten minutes a seed)
+breaker-real: ## breaker with real containers (root; 10 minutes a seed; SEED=n SEEDS=n ONLY='…|…' TEXT=1 REMEDIES=1)
 	@GANTRY_REAL=1 GANTRY_SEED=$(or $(SEED),1) GANTRY_SEEDS=$(or $(SEEDS),1) GANTRY_ONLY='$(ONLY)' GANTRY_TEXT=$(TEXT) \
 		GANTRY_REMEDIES=$(REMEDIES) go test ./test/breaker -count=1 -timeout 2h -v -run RealBreakIsNamed
 
 .PHONY: breaker
-breaker: ## break things by seed, ask `gantry why` and score it: the open and the held-out part (SEED=n; some 15 minutes)
-	@GANTRY_HELDOUT=all GANTRY_FRESH=1 GANTRY_SEED=$(or $(SEED),1) go test ./test/breaker -count=1 -timeout 40m -v -run 'BreakIsNamed|TruthIsTrue' | \
+breaker: ## break things by seed and score `gantry why`: the open and the held-out part (SEED=n; some 15 minutes)
+	@mkdir -p build
+	@GANTRY_HELDOUT=all GANTRY_FRESH=1 GANTRY_SEED=$(or $(SEED),1) \
+		go test ./test/breaker -count=1 -timeout 40m -v -run 'BreakIsNamed|TruthIsTrue' | \
 		tee build/breaker.log | grep -E '^ *(\||held-out part|---|ok|FAIL)|points, '
 
 .PHONY: clean

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what tests and pictures of the page need: Debian's chromium. Where it cannot be had the tests are skipped, by name.
+# Installs what tests and pictures of the page need: Debian's chromium. Where it cannot be had the
+# tests are skipped, by name.
 set -eu
 
 command -v chromium >/dev/null && exit 0

@@ -1,6 +1,7 @@
 #!/bin/bash
-# The whole life of one Pod on this machine: start Gantry in a directory of its own, apply docs/examples/demo-pod.yaml, look at it, delete it, stop,
-# and leave nothing behind. Called by `make demo` after `make build`; needs root.
+# The whole life of one Pod on this machine: start Gantry in a directory of its own, apply
+# docs/examples/demo-pod.yaml, look at it, delete it, stop, and leave nothing behind. Called by
+# `make demo` after `make build`; needs root.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=$PWD/build/bin
@@ -14,7 +15,10 @@ dir=$(mktemp -d /tmp/gantry-demo.XXXXXX)
 log=$dir.log
 begin=$(date +%s%N)
 up=
-heading() { printf '\n\033[1m== %s\033[0m  (%d.%01d s)\n' "$1" $((($(date +%s%N) - begin) / 1000000000)) $((($(date +%s%N) - begin) / 100000000 % 10)); }
+heading() {
+	local tenths=$((($(date +%s%N) - begin) / 100000000))
+	printf '\n\033[1m== %s\033[0m  (%d.%01d s)\n' "$1" $((tenths / 10)) $((tenths % 10))
+}
 run() {
 	printf '$ %s\n' "$*"
 	"$@"
@@ -61,7 +65,8 @@ heading "Start Gantry: API server, etcd, scheduler, controllers, kubelet, contai
 	--bridge gdemo0 --pod-cidr 10.73.0.0/24 --stop-pods >"$log" 2>&1 &
 up=$!
 for _ in $(seq 1 600); do
-	if [ -s "$KUBECONFIG" ] && kubectl get --raw /readyz >/dev/null 2>&1 && kubectl wait node/demo --for=condition=Ready --timeout=30s >/dev/null 2>&1; then break; fi
+	[ -s "$KUBECONFIG" ] && kubectl get --raw /readyz >/dev/null 2>&1 &&
+		kubectl wait node/demo --for=condition=Ready --timeout=30s >/dev/null 2>&1 && break
 	kill -0 "$up" 2>/dev/null || { echo "gantry up ended" >&2; exit 1; }
 	sleep 0.05
 done

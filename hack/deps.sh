@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what is missing to build and try Gantry (with the argument vm, for its virtual machine too), from Debian's packages; says what it does. Nothing missing: says nothing.
+# Installs what is missing to build and try Gantry (with the argument vm, for its virtual machine
+# too), from Debian's packages; says what it does. Nothing missing: says nothing.
 set -eu
 
 if ! command -v go >/dev/null; then

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Draws the pictures of the page that README.md and docs/user/dashboard.md show: a browser looks at a testcluster. Writes docs/images/dashboard-*.png.
+# Draws the pictures of the page that README.md and docs/user/dashboard.md show: a browser looks at
+# a testcluster. Writes docs/images/dashboard-*.png.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 hack/browser.sh

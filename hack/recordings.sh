@@ -1,6 +1,8 @@
 #!/bin/sh
-# Replays upstream's recorded answers and lives of Pods (test/recordings) against Gantry and writes docs/compatibility/differences.md; every difference goes to build/recordings-*.txt.
-# The Pods need root and some ten minutes; without root only the API is replayed. Arguments are passed on (-v, -run REGEXP).
+# Replays upstream's recorded answers and lives of Pods (test/recordings) against Gantry and writes
+# docs/compatibility/differences.md; every difference goes to build/recordings-*.txt. The Pods need
+# root and some ten minutes; without root only the API is replayed. Arguments are passed on (-v,
+# -run REGEXP).
 set -eu
 cd "$(dirname "$0")/.."
 export CGO_ENABLED=0

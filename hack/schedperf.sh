@@ -1,8 +1,9 @@
 #!/bin/bash
-# schedperf.sh [OUT [GANTRY]]: measures the scheduler and writes OUT/schedperf-*.json (default docs/performance), then
-# renders docs/performance/README.md. Tables are printed and kept in build/schedperf.md. Some 13 minutes on two cores.
-# GANTRY_OTHER names another scheduler's program, which is then measured in turns with ours: some 20 minutes more;
-# GANTRY_OTHER_NAME its name and version. GANTRY_OPENB names the directory of the openb trace, which is else left out.
+# schedperf.sh [OUT [GANTRY]]: measures the scheduler and writes OUT/schedperf-*.json (default
+# docs/performance), then renders docs/performance/README.md. Tables are printed and kept in
+# build/schedperf.md. Some 13 minutes on two cores. GANTRY_OTHER names another scheduler's program,
+# which is then measured in turns with ours: some 20 minutes more; GANTRY_OTHER_NAME its name and
+# version. GANTRY_OPENB names the directory of the openb trace, which is else left out.
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
 out=${1:-docs/performance} gantry=${2:-build/bin/gantry}

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Builds the CSI project's programs that test/sidecars runs into the directory of the first argument, with the manifests that they bring along. They are built
-# beside it and moved there when all of them are done: nobody takes a part for the whole.
+# Builds the CSI project's programs that test/sidecars runs into the directory of the first
+# argument, with the manifests that they bring along. They are built beside it and moved there when
+# all of them are done: nobody takes a part for the whole.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=$(realpath -m "${1:-build/sidecars}")
@@ -10,7 +11,8 @@ whole=$out
 out=$(mktemp -d "$whole.XXXXXX")
 trap 'rm -rf "$out"' EXIT
 chmod 755 "$out"
-[ ! -d "$whole" ] || cp -al "$whole/." "$out/" # what is up to date is not linked again; go and install write no file in place
+# What is up to date is not linked again; go and install write no file in place.
+[ ! -d "$whole" ] || cp -al "$whole/." "$out/"
 mkdir -p "$out/manifests"
 cd test/sidecars/upstream
 go build -o "$out/" tool

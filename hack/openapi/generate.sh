@@ -1,7 +1,7 @@
 #!/bin/sh
 # Generates internal/apiserver/openapi/definitions.json.gz: the OpenAPI definitions of the served
-# k8s.io/api types. It changes only with the versions of k8s.io/api and k8s.io/kube-openapi in go.mod.
-# Usage: hack/openapi/generate.sh
+# k8s.io/api types. It changes only with the versions of k8s.io/api and k8s.io/kube-openapi in
+# go.mod. Usage: hack/openapi/generate.sh
 set -eu
 cd "$(dirname "$0")/../.."
 version=$(go list -m -f '{{.Version}}' k8s.io/kube-openapi)

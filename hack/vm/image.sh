@@ -1,20 +1,25 @@
 #!/bin/bash
-# Makes the virtual machine of `make vm` from Debian's packages: vmlinuz, initrd and root.ext4 (systemd, nftables, kmod, e2fsprogs, busybox; nothing is set up by
-# maintainer scripts). What was made once is kept under ${XDG_CACHE_HOME:-~/.cache}/gantry by the packages' versions. Prints the directory. Needs root: the files
-# of the machine belong to root.
+# Makes the virtual machine of `make vm` from Debian's packages: vmlinuz, initrd and root.ext4
+# (systemd, nftables, kmod, e2fsprogs, busybox; nothing is set up by maintainer scripts). What was
+# made once is kept under ${XDG_CACHE_HOME:-~/.cache}/gantry by the packages' versions. Prints the
+# directory. Needs root: the files of the machine belong to root.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/gantry
 packages=(systemd nftables kmod e2fsprogs mount busybox-static linux-image-cloud-amd64)
 # Packages that others depend on and that nothing here runs.
-unused='^(perl|libperl|lib.*-perl$|usrmerge|initramfs-tools|klibc|libklibc|debconf|dpkg$|adduser|udev$|init-system-helpers|libdb5|libgdbm|linux-image-cloud)'
+unused='^(perl|libperl|lib.*-perl$|usrmerge|initramfs-tools|klibc|libklibc|debconf|dpkg$|adduser|udev$'
+unused="$unused|init-system-helpers|libdb5|libgdbm|linux-image-cloud)"
 
 mkdir -p "$cache"
 tmp=$(mktemp -d "$cache/vm.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 : >"$tmp/nothing" # a machine that has no package yet
-apt() { apt-get -qq -y --no-install-recommends -o Dir::State::status="$tmp/nothing" -o Dir::Cache::archives="$tmp/archives" -o APT::Sandbox::User=root \
-	-o Debug::NoLocking=true "$@" install "${packages[@]}"; }
+apt() {
+	apt-get -qq -y --no-install-recommends -o Dir::State::status="$tmp/nothing" \
+		-o Dir::Cache::archives="$tmp/archives" -o APT::Sandbox::User=root -o Debug::NoLocking=true \
+		"$@" install "${packages[@]}"
+}
 list() { apt --print-uris | awk '{ print $2 }' | awk -F_ -v unused="$unused" '$1 !~ unused'; }
 files=$(list 2>"$tmp/said") || { cat "$tmp/said" >&2; exit 1; }
 key=$( (echo "$files"; cat "$here/image.sh" "$here/init.sh") | sha256sum | cut -c1-16)
@@ -32,7 +37,8 @@ if [ ! -e "$store/done" ]; then
 	chroot "$root" depmod "$release"
 
 	mv "$root"/boot/vmlinuz-* "$tmp/out/vmlinuz"
-	# The kernel has ext4, and virtio's disks as modules: those that modules.dep names, what others need first.
+	# The kernel has ext4, and virtio's disks as modules: those that modules.dep names, what others
+	# need first.
 	for m in virtio_pci virtio_blk; do
 		sed -n "s|/$m\.ko:|&|; T; s|: *| |p" "$root/lib/modules/$release/modules.dep" | tr ' ' '\n' | grep . | tac
 	done | awk '!seen[$0]++' | while read -r m; do

@@ -45,6 +45,31 @@ func TestLinesOfTestsAreNotWide(t *testing.T) {
 	}
 }
 
+// script tells the files that people write besides Go: for the shell, for make, for the page.
+var script = regexp.MustCompile(`\.(sh|js|css|html)$|(^|/)Makefile$|^\.golangci\.yml$`)
+
+func TestLinesOfScriptsAreNotWide(t *testing.T) {
+	walk(t, func(file string) {
+		if !script.MatchString(file) {
+			return
+		}
+		raw, err := os.ReadFile(filepath.Join(root(t), file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(raw), "\n") {
+			most := codeColumns
+			if text := strings.TrimSpace(line); strings.HasPrefix(text, "# ") || strings.HasPrefix(text, "// ") {
+				most = textColumns
+			}
+			wide := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    "))
+			if wide > most && longestWord(line) <= 72 {
+				t.Errorf("%s:%d: %d columns, at most %d: wrap it", file, i+1, wide, most)
+			}
+		}
+	})
+}
+
 func refuseWideLines(t *testing.T, file string, fset *token.FileSet, f *ast.File) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(root(t), file))

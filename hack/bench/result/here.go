@@ -57,6 +57,8 @@ func commit() string {
 	return name
 }
 
+// machine says cores, processor, memory and kernel of this machine. Of the kernel's release it says
+// the version alone: what follows tells who built it.
 func machine() string {
 	parts := []string{fmt.Sprintf("%d cores", runtime.NumCPU())}
 	if model := field("/proc/cpuinfo", "model name"); model != "" {
@@ -67,9 +69,15 @@ func machine() string {
 	}
 	var u unix.Utsname
 	if err := unix.Uname(&u); err == nil {
-		parts = append(parts, "Linux "+unix.ByteSliceToString(u.Release[:]))
+		parts = append(parts, "Linux "+kernelVersion(unix.ByteSliceToString(u.Release[:])))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// kernelVersion returns the first two numbers of a release: "6.18" of "6.18.44-cloud-amd64".
+func kernelVersion(release string) string {
+	parts := strings.SplitN(release, ".", 3)
+	return strings.Join(parts[:min(2, len(parts))], ".")
 }
 
 // field returns the value of the first line "name: value" of a file in /proc.

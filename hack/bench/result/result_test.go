@@ -57,3 +57,11 @@ func TestNumbers(t *testing.T) {
 		}
 	}
 }
+
+func TestKernelVersionHasTwoNumbers(t *testing.T) {
+	for release, want := range map[string]string{"6.18.44-cloud-amd64": "6.18", "6.1": "6.1", "7": "7", "": ""} {
+		if got := kernelVersion(release); got != want {
+			t.Errorf("kernelVersion(%q) = %q, want %q", release, got, want)
+		}
+	}
+}

@@ -2,8 +2,11 @@
 import { api, el, failed, say, show } from './dom.js';
 
 const views = {
-  now: () => import('./now.js'), life: () => import('./life.js'), why: () => import('./why.js'),
-  whatif: () => import('./whatif.js'), packet: () => import('./packet.js'),
+  now: () => import('./now.js'),
+  life: () => import('./life.js'),
+  why: () => import('./why.js'),
+  whatif: () => import('./whatif.js'),
+  packet: () => import('./packet.js'),
 };
 const main = document.getElementById('main');
 let session = null;
@@ -35,7 +38,10 @@ end.addEventListener('click', async () => {
     session = null;
     end.hidden = true;
     document.getElementById('who').textContent = '';
-  } catch (err) { say(err.message); return; }
+  } catch (err) {
+    say(err.message);
+    return;
+  }
   draw();
 });
 
@@ -43,13 +49,20 @@ end.addEventListener('click', async () => {
 function route() {
   const [path, query] = location.hash.replace(/^#\/?/, '').split('?');
   const parts = path.split('/').filter(Boolean).map(decodeURIComponent);
-  return { view: parts[0] in views ? parts[0] : 'now', parts: parts.slice(1), query: new URLSearchParams(query || '') };
+  return {
+    view: parts[0] in views ? parts[0] : 'now',
+    parts: parts.slice(1),
+    query: new URLSearchParams(query || ''),
+  };
 }
 
 async function draw() {
   const mine = ++drawn;
   const at = route();
-  if (leave) { leave(); leave = null; }
+  if (leave) {
+    leave();
+    leave = null;
+  }
   for (const a of document.querySelectorAll('nav a')) {
     if (a.getAttribute('href') === `#/${at.view}`) a.setAttribute('aria-current', 'page');
     else a.removeAttribute('aria-current');
@@ -74,7 +87,10 @@ function theme() {
     const own = document.documentElement.dataset.theme;
     return own ? own === 'dark' : matchMedia('(prefers-color-scheme: dark)').matches;
   };
-  const label = () => { button.textContent = dark() ? 'Light' : 'Dark'; button.setAttribute('aria-label', `Use the ${dark() ? 'light' : 'dark'} theme`); };
+  const label = () => {
+    button.textContent = dark() ? 'Light' : 'Dark';
+    button.setAttribute('aria-label', `Use the ${dark() ? 'light' : 'dark'} theme`);
+  };
   const kept = localStorage.getItem('theme');
   if (kept === 'dark' || kept === 'light') document.documentElement.dataset.theme = kept;
   button.addEventListener('click', () => {
@@ -92,9 +108,18 @@ addEventListener('keydown', (e) => {
   const name = Object.keys(views)[Number(e.key) - 1];
   if (name) location.hash = `#/${name}`;
   const field = e.key === '/' && main.querySelector('input');
-  if (field) { e.preventDefault(); field.focus(); }
+  if (field) {
+    e.preventDefault();
+    field.focus();
+  }
 });
-document.querySelector('.skip').addEventListener('click', (e) => { e.preventDefault(); main.focus(); });
-addEventListener('hashchange', () => { if (/^#token=/.test(location.hash)) session = null; draw(); });
+document.querySelector('.skip').addEventListener('click', (e) => {
+  e.preventDefault();
+  main.focus();
+});
+addEventListener('hashchange', () => {
+  if (/^#token=/.test(location.hash)) session = null;
+  draw();
+});
 theme();
 draw();
