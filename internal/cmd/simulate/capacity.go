@@ -65,7 +65,7 @@ func (s *simulation) capacity(ctx context.Context, file string, limit int) error
 	if err != nil {
 		return err
 	}
-	defer quiet()()
+	quiet()
 	if pod.Namespace == "" {
 		pod.Namespace = s.Namespace
 	}

@@ -224,7 +224,7 @@ func (s *simulation) run(ctx context.Context, change func() (scenario.Change, er
 	if err != nil {
 		return err
 	}
-	defer quiet()()
+	quiet()
 	if _, err := change(); err != nil {
 		return cli.UsageError(err)
 	}
@@ -244,13 +244,11 @@ func (s *simulation) run(ctx context.Context, change func() (scenario.Change, er
 	return s.write(f)
 }
 
-// quiet keeps the log of the copy's parts from the person's terminal until the function returned is
-// called.
-func quiet() (restore func()) {
-	state := klog.CaptureState()
+// quiet keeps the log of the copy's parts from the person's terminal, for the rest of the process:
+// parts that end with the copy still log when the command has its answer.
+func quiet() {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
-	return state.Restore
 }
 
 func (s *simulation) write(f *forecast.Forecast) error {
