@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 )
 
@@ -39,6 +41,21 @@ func Root(io IO, verbs ...*cobra.Command) *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return UsageError(fmt.Errorf("%w; see %q", err, c.CommandPath()+" --help"))
 	})
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		quoteCommands(c.Flags())
+		help(c, args)
+	})
 	root.AddCommand(verbs...)
 	return root
+}
+
+// quoteCommands puts commands that flags' texts have in backquotes into double quotes: help takes
+// the first text in backquotes for the name of the flag's value, which has no space.
+func quoteCommands(flags *pflag.FlagSet) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if name, _ := pflag.UnquoteUsage(f); strings.Contains(name, " ") {
+			f.Usage = strings.ReplaceAll(f.Usage, "`", `"`)
+		}
+	})
 }

@@ -65,6 +65,9 @@ func New(streams cli.IO) *cobra.Command {
 	return c
 }
 
+// timeFlagNames are the flags that replace measured times of containers.
+var timeFlagNames = []string{"start-after", "ready-after", "stop-after", "run-for"}
+
 // flags adds the flags that all verbs have.
 func (s *simulation) flags(c *cobra.Command) {
 	s.Inspector.Flags(c, "text (default), json, svg")
@@ -80,6 +83,9 @@ func (s *simulation) flags(c *cobra.Command) {
 	f.DurationVar(&s.times.ready, "ready-after", -1, "how long they take from then until they are ready")
 	f.DurationVar(&s.times.stop, "stop-after", -1, "how long they take to end after TERM")
 	f.DurationVar(&s.times.run, "run-for", -1, "how long containers of Jobs run")
+	for _, name := range timeFlagNames {
+		f.Lookup(name).DefValue = "as measured" // what help says of a time that is not given
+	}
 	f.StringVar(&s.store, "store", "", storeHelp)
 	f.BoolVar(&s.keep, "keep", true,
 		"keep the forecast of a cluster for `gantry simulate score`; those of --from are not kept")
