@@ -24,8 +24,8 @@ import (
 	"github.com/gantry-project/gantry/testcluster"
 )
 
-// atOnce is how many breaks are played side by side.
-const atOnce = 8
+// atOnce is how many breaks of a cluster are played side by side: most of their time they wait.
+const atOnce = 16
 
 func allKinds() []kind {
 	return slices.Concat(referenceKinds, labelKinds, numberKinds, lifeKinds, volumeKinds, trafficKinds, placeKinds,
@@ -43,6 +43,7 @@ const pairsOfSeed = 12
 // remedy of a true finding is run by kubectl on the same break in another namespace, and has to
 // mend it. With GANTRY_FOREIGN why asks as it can ask any Kubernetes, without a journal.
 func TestTheBreakIsNamed(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays a hundred breaks")
 	}
@@ -64,6 +65,7 @@ const leastQuestionsPercent = 95
 // As TestTheBreakIsNamed, with one break asked of several objects, two faults at once and healthy
 // things that look ill.
 func TestTheBreakIsNamedFromSeveralSides(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays dozens of breaks")
 	}
@@ -83,6 +85,7 @@ const shortForeign = "probe: |container: |store: directory|store: file|store: so
 // Without a journal, and without what else only Gantry serves, why tells of events and status what
 // is broken; a few dozen kinds of GANTRY_FOREIGN's.
 func TestTheBreakIsNamedWithoutAJournal(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays dozens of breaks")
 	}

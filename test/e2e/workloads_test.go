@@ -22,6 +22,7 @@ import (
 // ConfigMap, logs, exec, port-forward, a rolling stop that loses no request. Then examples, the
 // words of kubectl, and a static Pod, on the same cluster, side by side.
 func TestWorkloads(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	config := kubeletFile(t, dir)
 	c := newCluster(t, "--kubelet-config", config, "--node-name", "cp-1")
