@@ -155,7 +155,7 @@ func rollingStop(c *cluster) {
 		func() (string, bool) { l := addresses(); return fmt.Sprint(l), len(l) == 2 })
 	go func() {
 		defer close(done)
-		client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+		client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 		for {
 			for _, ip := range addresses() {
 				res, err := client.Get("http://" + ip + ":8080/hostname")
