@@ -27,6 +27,9 @@ import (
 // atOnce is how many breaks of a cluster are played side by side: most of their time they wait.
 const atOnce = 16
 
+// askAgain is how long after a question the same one is asked again at the soonest.
+const askAgain = 200 * time.Millisecond
+
 func allKinds() []kind {
 	return slices.Concat(referenceKinds, labelKinds, numberKinds, lifeKinds, volumeKinds, trafficKinds, placeKinds,
 		rightKinds, wellKinds, containerKinds, probeKinds, storeKinds, netKinds, accessKinds, healthyKinds, areaKinds,
@@ -272,7 +275,8 @@ func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string
 	if len(all) == 0 {
 		b.settled(ctx, namespace, ask)
 	}
-	changes := b.changes(ctx, namespace)
+	changes, next := b.changes(ctx, namespace), time.NewTicker(askAgain)
+	defer next.Stop()
 	var p points
 	var text strings.Builder
 	for {
@@ -302,5 +306,6 @@ func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string
 		case <-changes:
 		case <-time.After(time.Second): // what is not an object of the namespace has changed, perhaps
 		}
+		<-next.C // changes come several at a time
 	}
 }
