@@ -66,7 +66,7 @@ func startReference(ctx context.Context, dir string, p referenceProgram) (*serve
 	stop := func() error { return errors.Join(kube(), etcd()) }
 	out := &server{stop: stop,
 		client: func() (*clientv3.Client, error) { return clientv3.New(clientv3.Config{Endpoints: []string{store}}) }}
-	out.URL = "https://127.0.0.1:" + strconv.Itoa(port[2])
+	out.URL, out.Other = "https://127.0.0.1:"+strconv.Itoa(port[2]), true
 	if out.Users, err = users(files); err == nil {
 		if err = ready(ctx, out.Users["admin"], out.URL); err == nil {
 			err = runControllers(ctx, &rest.Config{Host: out.URL, BearerToken: "admin-token", QPS: -1,

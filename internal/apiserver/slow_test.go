@@ -249,6 +249,7 @@ func TestLeaderElectionOfClientGo(t *testing.T) {
 // are created and bound as fast as they can be, and misses none.
 // row: API-14
 func TestPlainWatchIsNotCutOff(t *testing.T) {
+	t.Parallel()
 	const many = 200
 	config := testConfig(t.TempDir())
 	config.Access = func(AccessDeps) (*Access, error) { return &Access{Authenticator: byHeader{}}, nil }

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +35,12 @@ func stored(t *testing.T, s *Server) map[string]int64 {
 	t.Helper()
 	etcd := mustCreate[*clientv3.Client](t)(s.Store().Client())
 	defer etcd.Close()
+	return storedIn(t, etcd)
+}
+
+// storedIn is stored by a client that is there.
+func storedIn(t *testing.T, etcd *clientv3.Client) map[string]int64 {
+	t.Helper()
 	got := mustCreate[*clientv3.GetResponse](t)(etcd.Get(t.Context(), store.Prefix+"/", clientv3.WithPrefix(),
 		clientv3.WithKeysOnly()))
 	out := map[string]int64{}
@@ -64,7 +71,7 @@ func changedKeys(previous, now map[string]int64) (out []string) {
 // traceSession sends dry runs to one server and looks at what they leave.
 type traceSession struct {
 	t       *testing.T
-	server  *Server
+	etcd    *clientv3.Client
 	notes   *memoryJournal
 	url     string
 	client  *http.Client
@@ -77,10 +84,11 @@ type traceSession struct {
 type call struct{ verb, method, path, query, contentType, body string }
 
 func newTraceSession(t *testing.T, s *Server, n *memoryJournal) *traceSession {
-	cfg := s.InProcess(admin())
-	return &traceSession{t: t, server: s, notes: n, url: cfg.Host,
+	cfg, etcd := s.InProcess(admin()), mustCreate[*clientv3.Client](t)(s.Store().Client())
+	t.Cleanup(func() { _ = etcd.Close() })
+	return &traceSession{t: t, etcd: etcd, notes: n, url: cfg.Host,
 		client: mustCreate[*http.Client](t)(restclient.HTTPClientFor(cfg)),
-		keys:   stored(t, s), worked: map[string]bool{}, refused: map[string]string{}}
+		keys:   storedIn(t, etcd), worked: map[string]bool{}, refused: map[string]string{}}
 }
 
 func (d *traceSession) do(method, path, contentType, body string) (int, string) {
@@ -116,7 +124,7 @@ func (d *traceSession) send(resource, item string, c call) {
 	} else {
 		d.refused[key] = what + ": " + text
 	}
-	if now := stored(d.t, d.server); !maps.Equal(now, d.keys) {
+	if now := storedIn(d.t, d.etcd); !maps.Equal(now, d.keys) {
 		d.t.Errorf("%s changed %v", what, changedKeys(d.keys, now))
 		d.keys = now
 	}
@@ -240,6 +248,7 @@ var connectResources = []string{"attach", "exec", "log", "portforward", "proxy"}
 // A dry run of any verb on any served resource and subresource changes no key in etcd, nothing that
 // the watch cache holds and nothing in the journal, and gives no address and no port away.
 func TestADryRunLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	dryRuns(t, testConfig(t.TempDir()), func(kubernetes.Interface, string) {})
 }
 
@@ -266,9 +275,8 @@ func dryRuns(t *testing.T, cfg Config, before func(c kubernetes.Interface, ns st
 	}
 	before(c, ns)
 	running(t, c, ns)
-	log := &logBuffer{}
-	klog.SetOutput(log)
-	defer klog.SetOutput(discard{})
+	log, stop := dryRunLog.use()
+	defer stop()
 	d := newTraceSession(t, s, n)
 	d.waitUntilIdle("Namespace") // what the server writes after its start
 	for _, line := range someObjects() {
@@ -327,6 +335,32 @@ func dryRuns(t *testing.T, cfg Config, before func(c kubernetes.Interface, ns st
 	}
 }
 
+// sharedLog is the log of the process for tests that run at once: it is kept while one of them does.
+type sharedLog struct {
+	mu    sync.Mutex
+	users int
+	log   *logBuffer
+}
+
+var dryRunLog sharedLog
+
+// use returns the log, and what ends its use.
+func (l *sharedLog) use() (log *logBuffer, stop func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.users++; l.users == 1 {
+		l.log = &logBuffer{}
+		klog.SetOutput(l.log)
+	}
+	return l.log, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.users--; l.users == 0 {
+			klog.SetOutput(discard{})
+		}
+	}
+}
+
 // busyResources are kinds after whose writes the server writes by itself.
 var busyResources = []string{"CustomResourceDefinition", "APIService", "StorageVersionMigration", "ServiceCIDR",
 	"Service", "Namespace", "FlowSchema", "PriorityLevelConfiguration"}
@@ -334,14 +368,14 @@ var busyResources = []string{"CustomResourceDefinition", "APIService", "StorageV
 // waitUntilIdle takes what is stored now as the start; after writes of busy kinds it waits until
 // nothing was written for a second.
 func (d *traceSession) waitUntilIdle(kind string) {
-	d.keys = stored(d.t, d.server)
+	d.keys = storedIn(d.t, d.etcd)
 	for quiet := 0; quiet < 10 && slices.Contains(busyResources, kind); quiet++ {
 		select {
 		case <-time.After(100 * time.Millisecond):
 		case <-d.t.Context().Done():
 			return
 		}
-		if now := stored(d.t, d.server); !maps.Equal(now, d.keys) {
+		if now := storedIn(d.t, d.etcd); !maps.Equal(now, d.keys) {
 			d.keys, quiet = now, 0
 		}
 	}

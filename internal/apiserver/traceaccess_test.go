@@ -20,6 +20,7 @@ var UseDefaultAccess func(t *testing.T, c *Config)
 // TestADryRunLeavesNoTraceWithRBACAndAdmission is TestADryRunLeavesNoTrace with RBAC and the
 // default admission plugins, under a quota that counts what is made.
 func TestADryRunLeavesNoTraceWithRBACAndAdmission(t *testing.T) {
+	t.Parallel()
 	c := testConfig(t.TempDir())
 	UseDefaultAccess(t, &c)
 	dryRuns(t, c, func(c kubernetes.Interface, ns string) {

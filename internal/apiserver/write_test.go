@@ -316,6 +316,7 @@ func TestIdentityIsImmutable(t *testing.T) {
 
 // row: API-30
 func TestIdentityIsTheUID(t *testing.T) {
+	t.Parallel()
 	_, c := shared(t)
 	ns := newNamespace(t, c)
 	a := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))

@@ -19,6 +19,7 @@ const leastAreasPercent = 80
 // As TestTheBreakIsNamed, for workloads and scheduling; PodGroups are served. GANTRY_FRESH plays
 // all kinds, otherwise a few.
 func TestTheBreakOfWorkloadsAndPlacesIsNamed(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays dozens of breaks")
 	}
@@ -36,6 +37,7 @@ func TestTheBreakOfWorkloadsAndPlacesIsNamed(t *testing.T) {
 // The same for the kinds for which no rule was made; they have to be set up, and their points are
 // for comparing.
 func TestTheFreshBreakOfWorkloadsAndPlacesIsNamed(t *testing.T) {
+	t.Parallel()
 	if os.Getenv("GANTRY_FRESH") == "" {
 		t.Skip("plays dozens of breaks with GANTRY_FRESH=1")
 	}

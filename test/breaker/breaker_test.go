@@ -24,8 +24,11 @@ import (
 	"github.com/gantry-project/gantry/testcluster"
 )
 
-// atOnce is how many breaks are played side by side.
-const atOnce = 8
+// atOnce is how many breaks of a cluster are played side by side: most of their time they wait.
+const atOnce = 16
+
+// askAgain is how long after a question the same one is asked again at the soonest.
+const askAgain = 200 * time.Millisecond
 
 func allKinds() []kind {
 	return slices.Concat(referenceKinds, labelKinds, numberKinds, lifeKinds, volumeKinds, trafficKinds, placeKinds,
@@ -43,6 +46,7 @@ const pairsOfSeed = 12
 // remedy of a true finding is run by kubectl on the same break in another namespace, and has to
 // mend it. With GANTRY_FOREIGN why asks as it can ask any Kubernetes, without a journal.
 func TestTheBreakIsNamed(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays a hundred breaks")
 	}
@@ -64,6 +68,7 @@ const leastQuestionsPercent = 95
 // As TestTheBreakIsNamed, with one break asked of several objects, two faults at once and healthy
 // things that look ill.
 func TestTheBreakIsNamedFromSeveralSides(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays dozens of breaks")
 	}
@@ -83,6 +88,7 @@ const shortForeign = "probe: |container: |store: directory|store: file|store: so
 // Without a journal, and without what else only Gantry serves, why tells of events and status what
 // is broken; a few dozen kinds of GANTRY_FOREIGN's.
 func TestTheBreakIsNamedWithoutAJournal(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays dozens of breaks")
 	}
@@ -269,7 +275,8 @@ func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string
 	if len(all) == 0 {
 		b.settled(ctx, namespace, ask)
 	}
-	changes := b.changes(ctx, namespace)
+	changes, next := b.changes(ctx, namespace), time.NewTicker(askAgain)
+	defer next.Stop()
 	var p points
 	var text strings.Builder
 	for {
@@ -299,5 +306,6 @@ func (b *breaker) play(ctx context.Context, k kind, seed int64, namespace string
 		case <-changes:
 		case <-time.After(time.Second): // what is not an object of the namespace has changed, perhaps
 		}
+		<-next.C // changes come several at a time
 	}
 }

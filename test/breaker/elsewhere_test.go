@@ -140,6 +140,7 @@ const leastElsewherePercent = 90
 // A break is named whichever thing one asks about: the Pod, its owner, its Service, the namespace,
 // or nothing. A part of the kinds of a seed; with GANTRY_ELSEWHERE all.
 func TestEveryQuestionNamesTheBreak(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays a hundred breaks")
 	}

@@ -30,6 +30,7 @@ func TestPathsOfGantryAlone(t *testing.T) {
 
 // A client of another Kubernetes sees the cluster without the journal, also in discovery.
 func TestAForeignClientSeesNoJournal(t *testing.T) {
+	t.Parallel()
 	c := testcluster.Start(t, testcluster.WithNodes())
 	foreign, err := foreignClient(c.Config)
 	if err != nil {

@@ -27,6 +27,7 @@ const freshQuick = "webhook that answers too late|webhook with another cert|" +
 // As TestTheBreakIsNamed, with kinds that were written before the rules of why were read;
 // GANTRY_FRESH plays all, otherwise a few.
 func TestTheFreshBreakIsNamed(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays dozens of breaks")
 	}
@@ -86,6 +87,7 @@ func serveHooks(t *testing.T) words {
 
 // Nodes' lives, each in a cluster of its own; GANTRY_FRESH plays them.
 func TestTheFreshNodeBreakIsNamed(t *testing.T) {
+	t.Parallel()
 	if testing.Short() || os.Getenv("GANTRY_FRESH") == "" {
 		t.Skip("starts a cluster for each break")
 	}

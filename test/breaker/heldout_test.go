@@ -48,6 +48,7 @@ func chosen(seed int64, keep func(situation) bool) []situation {
 // GANTRY_ONLY choose as there. It fails when a situation cannot be set up, not by its points: these
 // are for comparing.
 func TestHeldOutBreakIsNamed(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays breaks in a cluster")
 	}
@@ -79,6 +80,7 @@ func TestHeldOutBreakIsNamed(t *testing.T) {
 // What the held-out part calls broken is broken, and with the mended side of its marks is well, as
 // the objects' status says; no rule of `why` is asked.
 func TestHeldOutTruthIsTrue(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("plays breaks in a cluster")
 	}

@@ -51,6 +51,7 @@ const leastRealPercent = 90
 // GANTRY_SEEDS; GANTRY_TEXT prints every answer. With GANTRY_REMEDIES the commands of the remedies
 // are run on the same break in another namespace, and have to mend it.
 func TestTheRealBreakIsNamed(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("runs real containers")
 	}

@@ -61,6 +61,7 @@ spec:
 // TestAttachedVolume takes a volume that has to be attached through its life, with a driver in the
 // test, and the test as external attacher.
 func TestAttachedVolume(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")

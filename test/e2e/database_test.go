@@ -115,6 +115,7 @@ func (w *writer) missing(pod string) (out []string) {
 // moments between two writes, Gantry with the driver in it, the database, and its Pod: what was
 // acknowledged is there afterwards, and in a copy of the volume that was made while it was written.
 func TestADatabaseLosesNothing(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.Start()
 	img, err := images.Postgres()

@@ -75,6 +75,7 @@ spec:
 // without, and with no upstream at all.
 // row: NET-10
 func TestNames(t *testing.T) {
+	t.Parallel()
 	for _, proxy := range []string{"true", "false"} {
 		t.Run("proxy "+proxy, func(t *testing.T) {
 			c := newCluster(t, "--proxy="+proxy, "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "",
@@ -206,6 +207,7 @@ spec:
 // one-liners wait by name and register by variables.
 // row: NET-11
 func TestInClusterClients(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "",
 		"--dns-metrics-bind-address", "", "--service-cluster-ip-range", "10.94.0.0/16")
 	c.Start()
@@ -309,6 +311,7 @@ spec:
 // `gantry dns` works alone, by a kubeconfig: it gives the link its address, is published, and takes
 // the address off at the end.
 func TestDNSAlone(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "--dns=false", "--proxy=false", "--service-cluster-ip-range", "10.95.0.0/16")
 	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")

@@ -23,6 +23,7 @@ import (
 // Killed processes, Pods deleted in the middle of things, many at once: nothing acknowledged is
 // lost, no container restarts, readiness holds.
 func TestFaults(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")
@@ -260,6 +261,7 @@ func (c *cluster) containerdPID() int {
 
 // row: KSL-08
 func TestKilledProcessesCostNothing(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")
@@ -319,6 +321,7 @@ func TestKilledProcessesCostNothing(t *testing.T) {
 
 // Stopping leaves Pods running or stops them, as asked; the next start continues.
 func TestStopAndStartAgain(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")
@@ -353,6 +356,7 @@ func TestStopAndStartAgain(t *testing.T) {
 // Stopped with --clean nothing is left of the node: the check of what is left runs before `gantry
 // clean` here.
 func TestStopAndClean(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "--clean")
 	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")
@@ -388,6 +392,7 @@ func TestRefusesWithoutRoot(t *testing.T) {
 
 // Two instances on one machine do not see each other.
 func TestTwoInstances(t *testing.T) {
+	t.Parallel()
 	a, b := newCluster(t), newCluster(t)
 	a.Launch()
 	b.Launch()

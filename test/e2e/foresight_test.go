@@ -26,6 +26,7 @@ spec:
 // The live node's figures: who would go next, at how many bytes, and what would save it; a request
 // that is advised changes the order. A node that is well is not told of unasked.
 func TestForesightOfALiveNode(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")

@@ -44,6 +44,7 @@ func (c *cluster) field(what, path string) string {
 // The examples of the documents, unchanged but for what their text says, through stock kubectl with
 // real containers.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "--node-labels", "node.acme.io/pool=general,topology.kubernetes.io/zone=a")
 	c.Start()
 	c.importImages("docker.io/library/busybox:1.28", "docker.io/library/nginx:1.14.2")

@@ -54,6 +54,7 @@ spec:
 // row: CSI-02, CSI-07
 // TestLocalStorage takes a claim without a class through its life on the node's disk.
 func TestLocalStorage(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")

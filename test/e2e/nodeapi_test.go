@@ -30,6 +30,7 @@ spec:
 // The node's own pages through the API server, as metrics-server and Prometheus read them; logs
 // that are rotated while they are followed.
 func TestNodeAPI(t *testing.T) {
+	t.Parallel()
 	config := filepath.Join(t.TempDir(), "kubelet.yaml")
 	text := "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\ncontainerLogMaxSize: " +
 		"10Ki\ncontainerLogMaxFiles: 3\ncontainerLogMonitorInterval: 3s\nhealthzPort: 0\n"

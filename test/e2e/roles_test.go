@@ -24,6 +24,7 @@ func (c *cluster) role(args ...string) *process.Process {
 // Each role alone, joined by kubeconfigs over HTTPS only: the node under its node certificate, the
 // scheduler and the controllers under theirs. Their facts reach the journal all the same.
 func TestRolesAlone(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t) // prepares directory, ports and clean-up; `gantry up` is not started
 	port, kubeletPort := c.Flag("--secure-port"), c.Flag("--kubelet-port")
 	server := filepath.Join(c.Dir, "server")

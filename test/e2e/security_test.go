@@ -22,6 +22,7 @@ const noMkdir = `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["mkdir"
 // What a Pod's security context asks for is what its processes meet, and what cannot be had is
 // refused in upstream's words.
 func TestSecurity(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")

@@ -46,6 +46,7 @@ spec:
 // row: NET-12
 // row: TRM-14
 func TestServices(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "",
 		"--service-cluster-ip-range", "10.97.0.0/16")
 	c.Start()

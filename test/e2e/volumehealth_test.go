@@ -13,6 +13,7 @@ import (
 // status of the Pod, by `gantry why` and by `gantry doctor`, with volume, driver and Pods; once the
 // image is back, the entry has no conditions.
 func TestUnhealthyVolumesAreReported(t *testing.T) {
+	t.Parallel()
 	config := filepath.Join(t.TempDir(), "kubelet.yaml")
 	if err := os.WriteFile(config, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
 		"volumeStatsAggPeriod: 1s\n"), 0o600); err != nil {

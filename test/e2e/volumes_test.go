@@ -16,6 +16,7 @@ import (
 // Every kind of volume a node serves without drivers, as containers find it, and what is refused,
 // in upstream's words.
 func TestVolumes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	c.Start()
 	c.importImages("docker.io/library/busybox:1.28")

@@ -22,6 +22,7 @@ import (
 // ConfigMap, logs, exec, port-forward, a rolling stop that loses no request. Then examples, the
 // words of kubectl, and a static Pod, on the same cluster, side by side.
 func TestWorkloads(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	config := kubeletFile(t, dir)
 	c := newCluster(t, "--kubelet-config", config, "--node-name", "cp-1")
@@ -154,7 +155,7 @@ func rollingStop(c *cluster) {
 		func() (string, bool) { l := addresses(); return fmt.Sprint(l), len(l) == 2 })
 	go func() {
 		defer close(done)
-		client := &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+		client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
 		for {
 			for _, ip := range addresses() {
 				res, err := client.Get("http://" + ip + ":8080/hostname")

@@ -70,27 +70,35 @@ type Lazy func() string
 func (l Lazy) Error() string { return l() }
 
 // Poll calls f every so often until it returns nil, and fails with its last error when it did not
-// within the time; what describes it.
+// within the time; what describes it. A call that takes long, as one of a program does, is followed
+// by a longer pause: what is waited for needs the machine too.
 func Poll(t testing.TB, every, within time.Duration, what string, f func() error) {
 	t.Helper()
-	tick := time.NewTicker(every)
-	defer tick.Stop()
 	patience := Patience(within)
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	for {
+		began := time.Now()
 		err := f()
 		if err == nil {
 			return
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(pause(every, time.Since(began))):
 		case <-limit.C:
 			t.Fatalf("%s: not within %s: %v", what, patience, err)
 		case <-t.Context().Done():
 			t.Fatalf("%s: the test ended first: %v", what, err)
 		}
 	}
+}
+
+// longestPause bounds what is added to a pause.
+const longestPause = 500 * time.Millisecond
+
+// pause is how long Poll waits after a call that took so long.
+func pause(every, took time.Duration) time.Duration {
+	return max(every-took, min(2*took, longestPause))
 }
 
 // Within runs f again and again, for a minute at most and three times at least, until it took no

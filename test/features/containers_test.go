@@ -136,8 +136,11 @@ func gracePeriods(n *node) {
 		left) > 0 {
 		n.t.Errorf("kubectl came back while containers were there: %v", left)
 	}
-	for _, name := range []string{"default-grace", "own-grace"} {
-		n.run("kubectl", "delete", "pod", name, "--force", "--grace-period=0", "--ignore-not-found")
+	for _, name := range []string{"default-grace", "own-grace"} { // one whose grace is over by now may be gone
+		if out, err := n.try("", "kubectl", "delete", "pod", name, "--force", "--grace-period=0"); err != nil &&
+			!strings.Contains(out, "NotFound") {
+			n.t.Errorf("deleting %s: got %v %s, want no error", name, err, out)
+		}
 	}
 }
 

@@ -133,6 +133,7 @@ func (l *lab) staying() *corev1.Pod {
 // A volume of one node at a time: a drain moves its Pod when it is detached. A lost node keeps it
 // from the Pod that comes in the place of its own, until somebody says that the node is off.
 func TestVolumesMoveAsForetold(t *testing.T) {
+	t.Parallel()
 	nodes := []string{"n1", "n2", "n3"}
 	c := testcluster.Start(t, testcluster.WithNodes(nodes...), testcluster.WithPlugins(),
 		testcluster.WithNodeMonitorGracePeriod(25*time.Second))

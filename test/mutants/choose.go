@@ -2,6 +2,7 @@ package mutants
 
 import (
 	"crypto/sha256"
+	"maps"
 	"path"
 	"slices"
 	"sort"
@@ -76,12 +77,67 @@ func (m Mutation) touches(dirs map[string]bool) bool {
 	return false
 }
 
+// mostOfGroup is how many areas of a sample are those of one group at most.
+const mostOfGroup = 4
+
 // Sample returns n of the mutations that need no containers, always the same ones while all is the
-// same, spread by the hash of their IDs.
+// same. The first are one of every area, from as few groups that share a test binary as that takes;
+// then come the others of these groups, then all others. Hashes of IDs decide where nothing else
+// does.
 func Sample(all []Mutation, n int) []Mutation {
 	plain := Choose(all, Choice{})
 	sort.SliceStable(plain, func(i, j int) bool { return hashed(plain[i].ID()) < hashed(plain[j].ID()) })
-	return plain[:min(n, len(plain))]
+	byGroup, areas := map[string][]Mutation{}, map[string]bool{}
+	for _, m := range plain {
+		byGroup[m.group()] = append(byGroup[m.group()], m)
+		areas[m.area()] = true
+	}
+	keys := slices.SortedFunc(maps.Keys(byGroup), func(a, b string) int {
+		return strings.Compare(hashed(a), hashed(b))
+	})
+	var out, further []Mutation
+	covered, chosen := map[string]bool{}, map[string]bool{}
+	for len(covered) < len(areas) {
+		var best []Mutation
+		for _, k := range keys {
+			if more := newAreas(byGroup[k], covered); len(more) > len(best) {
+				best = more
+			}
+		}
+		for _, m := range best {
+			covered[m.area()] = true
+			chosen[m.group()] = true
+		}
+		out = append(out, best...)
+	}
+	for _, inChosen := range []bool{true, false} {
+		for _, m := range plain {
+			if chosen[m.group()] == inChosen && !slices.ContainsFunc(out, func(o Mutation) bool {
+				return o.ID() == m.ID()
+			}) {
+				further = append(further, m)
+			}
+		}
+	}
+	out = append(out, further...)
+	return out[:min(n, len(out))]
+}
+
+// newAreas are the first mutations of a group, one of each area that is not covered.
+func newAreas(group []Mutation, covered map[string]bool) (out []Mutation) {
+	in := map[string]bool{}
+	for _, m := range group {
+		if a := m.area(); !covered[a] && !in[a] && len(out) < mostOfGroup {
+			in[a], out = true, append(out, m)
+		}
+	}
+	return out
+}
+
+// area is the prefix of the row's ID.
+func (m Mutation) area() string {
+	a, _, _ := strings.Cut(m.Row, "-")
+	return a
 }
 
 func hashed(s string) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -86,6 +87,42 @@ func TestSampleIsKilled(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// A sample has a mutation of every area, from few groups; it is the same in any order, and the whole
+// is all.
+func TestSampleIsOfEveryAreaInFewGroups(t *testing.T) {
+	mutation := func(row, dir string) Mutation {
+		return Mutation{Row: row, Edit: Edit{File: dir + "/a.go", Find: "x", Put: "y"},
+			Tests: []Test{{In: dir, Run: "TestA", Says: "x"}}}
+	}
+	all := []Mutation{mutation("AAA-01", "a"), mutation("BBB-01", "b"), mutation("CCC-01", "c"),
+		mutation("AAA-02", "all"), mutation("BBB-02", "all"), mutation("CCC-02", "all"), mutation("CCC-03", "all"),
+		mutation("DDD-01", "d"), mutation("DDD-02", "d"), {Row: "EEE-01", None: "none"},
+		{Row: "FFF-01", Containers: true, Edit: Edit{File: "all/a.go"}}}
+	for n, want := range map[int]string{3: "AAA-02 BBB-02 CCC-02|CCC-03", 4: "AAA-02 BBB-02 CCC-02|CCC-03 DDD-01|DDD-02",
+		6:  "AAA-02 BBB-02 CCC-02 CCC-03 DDD-01 DDD-02",
+		9:  "AAA-01 AAA-02 BBB-01 BBB-02 CCC-01 CCC-02 CCC-03 DDD-01 DDD-02",
+		20: "AAA-01 AAA-02 BBB-01 BBB-02 CCC-01 CCC-02 CCC-03 DDD-01 DDD-02"} {
+		ids := func(ms []Mutation) (out []string) {
+			for _, m := range ms {
+				out = append(out, m.Row)
+			}
+			slices.Sort(out)
+			return out
+		}
+		got := ids(Sample(all, n))
+		reversed := slices.Clone(all)
+		slices.Reverse(reversed)
+		if again := ids(Sample(reversed, n)); !slices.Equal(got, again) {
+			t.Errorf("%d of the same in another order: got %q, want %q", n, again, got)
+		}
+		if !slices.EqualFunc(got, strings.Fields(want), func(g, w string) bool {
+			return slices.Contains(strings.Split(w, "|"), g)
+		}) {
+			t.Errorf("%d of all: got %q, want %q", n, got, want)
+		}
 	}
 }
 

@@ -29,15 +29,11 @@ func groups(ms []Mutation) (together [][]Mutation, alone []Mutation) {
 	byKey := map[string][]Mutation{}
 	var keys []string
 	for _, m := range ms {
-		dirs := map[string]bool{}
-		for _, e := range m.Edits() {
-			dirs[path.Dir(e.File)] = true
-		}
-		if m.Containers || len(dirs) > 1 {
+		if m.Containers {
 			alone = append(alone, m)
 			continue
 		}
-		key := path.Dir(m.File) + " " + strings.Join(packages(m), " ")
+		key := m.group()
 		if byKey[key] == nil {
 			keys = append(keys, key)
 		}
@@ -52,6 +48,17 @@ func groups(ms []Mutation) (together [][]Mutation, alone []Mutation) {
 	}
 	slices.SortStableFunc(together, func(a, b []Mutation) int { return cmp.Compare(len(b), len(a)) })
 	return together, alone
+}
+
+// group names the mutations that one test binary can hold together: those of one package whose
+// tests are in the same packages. A mutation of several packages is a group of its own.
+func (m Mutation) group() string {
+	for _, e := range m.Also {
+		if path.Dir(e.File) != path.Dir(m.File) {
+			return m.ID()
+		}
+	}
+	return path.Dir(m.File) + " " + strings.Join(packages(m), " ")
 }
 
 // packages are the directories of a mutation's tests, each once.

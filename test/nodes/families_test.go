@@ -24,6 +24,7 @@ spec:
 // Pods, Services, node ports, names and policies of nodes that have addresses of both families:
 // everything by IPv6 that the others do by IPv4.
 func TestTwoFamilies(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.cluster, l.ending = clusterCIDRs, true
 	all := []*machine{l.machine("a", 1, 1), l.machine("b", 1, 2), l.machine("c", 2, 3)}
@@ -142,6 +143,7 @@ func sixNames(t *testing.T, all []*machine) {
 // A machine that has IPv6 alone is a whole cluster: probes, Services, node ports, names, exec and
 // logs.
 func TestIPv6Alone(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	a := l.machine("a", 1, 1)
 	a.sh("ip -4 addr flush dev up0")

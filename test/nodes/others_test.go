@@ -39,6 +39,7 @@ func inPod(uid string, f func() error) error {
 // A network of somebody else's is taken as it is: Gantry makes no bridge, Services and names work
 // on it, host ports are its plugin's, and it gets every address back.
 func TestTheStandardPluginsNetwork(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	for _, plugin := range []string{"bridge", "host-local", "portmap", "loopback"} {
 		if _, err := os.Stat(filepath.Join(l.bin, "cni", plugin)); err != nil {

@@ -32,6 +32,7 @@ spec:
 // A node that joined gives its Pods volumes of its own disk when `gantry csi-driver` runs there; a
 // node without a driver gets no Pod with such a claim.
 func TestVolumesOfJoinedNodes(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	a, b, c := l.machine("a", 1, 1), l.machine("b", 1, 2), l.machine("c", 2, 3)
 	all := []*machine{a, b, c}

@@ -11,7 +11,10 @@ import (
 	"time"
 
 	"github.com/containernetworking/plugins/pkg/ns"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 
+	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/test/netns"
 )
 
@@ -173,4 +176,57 @@ func TestLinkDownAndUp(t *testing.T) {
 	l.sh("a", "ip link set up-a up; ip route replace default via 10.171.1.254")
 	l.apply("a", Auto, l.all[:2]...)
 	l.reach("a", "b")
+}
+
+// A route of others that comes or goes is followed, as both ends of a path choose by what each says
+// of its routes.
+func TestRoutesOfOthersAreFollowed(t *testing.T) {
+	l := newTestLAN(t)
+	l.sh("a", "sysctl -qw net.ipv6.conf.all.disable_ipv6=1") // its addresses are announced seconds later
+	err := l.nodes["a"].Do(func(ns.NetNS) error {
+		signal, err := WatchLinks(t.Context())
+		if err != nil {
+			return err
+		}
+		for _, change := range []string{"add", "del"} {
+			drain(signal)
+			l.sh("a", "ip route "+change+" 10.171.1.2/32 via 10.171.1.254")
+			select {
+			case <-signal:
+			case <-time.After(expect.Patience(time.Minute)):
+				t.Errorf("%s a route: got no signal, want one", change)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// drain takes what the links of a new network still signal, until nothing came for a while.
+func drain(signal <-chan struct{}) {
+	for {
+		select {
+		case <-signal:
+		case <-time.After(200 * time.Millisecond):
+			return
+		}
+	}
+}
+
+func TestRoutesOfOthers(t *testing.T) {
+	for _, c := range []struct {
+		route netlink.Route
+		want  bool
+	}{
+		{netlink.Route{Protocol: unix.RTPROT_BOOT, Type: unix.RTN_UNICAST}, true},
+		{netlink.Route{Protocol: unix.RTPROT_KERNEL, Type: unix.RTN_UNICAST}, true},
+		{netlink.Route{Protocol: unix.RTPROT_KERNEL, Type: unix.RTN_LOCAL}, false},
+		{netlink.Route{Protocol: routeProtocol, Type: unix.RTN_UNICAST}, false},
+	} {
+		if got := isOfOthers(c.route); got != c.want {
+			t.Errorf("protocol %d, type %d: got %v, want %v", c.route.Protocol, c.route.Type, got, c.want)
+		}
+	}
 }

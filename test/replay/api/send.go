@@ -15,11 +15,17 @@ import (
 	"time"
 )
 
+// often is how long a state of Gantry is waited for before it is looked at again.
+const often = 20 * time.Millisecond
+
 // Server is how to reach the server under test: one client per recorded user (admin, alice, bob,
 // carol-cert, anonymous, invalid).
 type Server struct {
 	URL   string
 	Users map[string]*http.Client
+	// Other is set when another program than Gantry answers: it is given the recorded pauses in full,
+	// and asked again when it says.
+	Other bool
 }
 
 // answer is what came back.
@@ -81,12 +87,8 @@ func (s *session) fill(text string) string {
 }
 
 func (s *session) send(ctx context.Context, r Request, as string) (answer, error) {
-	if r.WaitSeconds > 0 {
-		select { // what the recording waited for has no signal of its own: a cache catching up, a deadline passing
-		case <-time.After(time.Duration(r.WaitSeconds * float64(time.Second))):
-		case <-ctx.Done():
-			return answer{}, ctx.Err()
-		}
+	if err := s.pause(ctx, r); err != nil {
+		return answer{}, err
 	}
 	if r.As != "" {
 		as = r.As
@@ -104,12 +106,70 @@ func (s *session) send(ctx context.Context, r Request, as string) (answer, error
 			s.capture(r, a)
 			return a, nil
 		}
+		after := a.retryAfter()
+		if !s.server.Other {
+			after = min(after, often)
+		}
 		select {
-		case <-time.After(a.retryAfter()):
+		case <-time.After(after):
 		case <-ctx.Done():
 			return a, ctx.Err()
 		}
 	}
+}
+
+// pause waits as long as the recording did before a request. What it waited for has no signal of
+// its own: a cache catching up, a deadline passing. Only a definition's kind is there when discovery
+// lists it, and that ends the pause.
+func (s *session) pause(ctx context.Context, r Request) error {
+	if r.WaitSeconds <= 0 {
+		return nil
+	}
+	over := time.After(time.Duration(r.WaitSeconds * float64(time.Second)))
+	for !s.isServed(ctx, r) {
+		select {
+		case <-over:
+			return nil
+		case <-time.After(often):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// isServed reports whether r reads a CustomResourceDefinition that is established, and discovery
+// lists its kind.
+func (s *session) isServed(ctx context.Context, r Request) bool {
+	client := s.server.Users["admin"]
+	if s.server.Other || client == nil || r.Method != http.MethodGet ||
+		!strings.Contains(r.Path, "/customresourcedefinitions/") {
+		return false
+	}
+	var definition struct {
+		Spec struct {
+			Group    string
+			Names    struct{ Plural string }
+			Versions []struct{ Name string }
+		}
+		Status struct {
+			Conditions []struct{ Type, Status string }
+		}
+	}
+	a, err := s.do(ctx, client, Request{Method: http.MethodGet, Path: r.Path})
+	if err != nil || json.Unmarshal(a.body, &definition) != nil || len(definition.Spec.Versions) == 0 {
+		return false
+	}
+	for _, c := range definition.Status.Conditions {
+		if c.Type != "Established" || c.Status != "True" {
+			continue
+		}
+		list, err := s.do(ctx, client, Request{Method: http.MethodGet,
+			Path: "/apis/" + definition.Spec.Group + "/" + definition.Spec.Versions[0].Name})
+		return err == nil && list.code == http.StatusOK &&
+			bytes.Contains(list.body, []byte(strconv.Quote(definition.Spec.Names.Plural)))
+	}
+	return false
 }
 
 // do sends r once and reads the whole answer.

@@ -57,20 +57,37 @@ func NewMask(body []byte, now time.Time) Mask {
 
 // Text masks a text.
 func (m *Mask) Text(s string) string {
-	s = anyUID.ReplaceAllString(s, "<uid>")
+	const lengthOfUID, lengthOfTime = 36, 20
+	if len(s) >= lengthOfUID {
+		s = anyUID.ReplaceAllString(s, "<uid>")
+	}
 	if m.generated != nil {
 		s = m.generated.ReplaceAllString(s, "<generated>")
 	}
-	s = anyTime.ReplaceAllStringFunc(s, func(t string) string {
-		if at, err := time.Parse(time.RFC3339, t); err == nil && at.Sub(m.now).Abs() < 24*time.Hour {
-			return "<time>"
-		}
-		return t
-	})
-	s = version.ReplaceAllString(anyAddress.ReplaceAllString(s, "<address>"), `"resourceVersion":"<version>"`)
-	s = storeKey.ReplaceAllString(s, "Key: …")
-	s = goDiff.ReplaceAllString(goType.ReplaceAllString(s, "$2"), "")
-	return nodePort.ReplaceAllString(immutable.ReplaceAllString(s, "Invalid value: …: field is immutable"), "<port>")
+	if len(s) >= lengthOfTime {
+		s = anyTime.ReplaceAllStringFunc(s, func(t string) string {
+			if at, err := time.Parse(time.RFC3339, t); err == nil && at.Sub(m.now).Abs() < 24*time.Hour {
+				return "<time>"
+			}
+			return t
+		})
+	}
+	s = replace(s, "10.", anyAddress, "<address>")
+	s = replace(s, "resourceVersion", version, `"resourceVersion":"<version>"`)
+	s = replace(s, "Key: /", storeKey, "Key: …")
+	s = replace(s, ".", goType, "$2")
+	s = replace(s, "@@", goDiff, "")
+	s = replace(s, "field is immutable", immutable, "Invalid value: …: field is immutable")
+	return replace(s, "3", nodePort, "<port>")
+}
+
+// replace replaces what the pattern matches, which always has the mark in it: most texts have it
+// not, and are not searched.
+func replace(s, mark string, pattern *regexp.Regexp, with string) string {
+	if !strings.Contains(s, mark) {
+		return s
+	}
+	return pattern.ReplaceAllString(s, with)
 }
 
 // Refusal returns the answer of a refused request.

@@ -4,10 +4,17 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
 )
+
+// TestMain has the collector wait for more: replays make much and keep little.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // known are requests that are answered otherwise, by name, with the reason.
 func known(t *testing.T) map[string]string {

@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
@@ -99,11 +100,8 @@ func (w *Cluster) open(ctx context.Context) error {
 		}
 	}
 	return instance.Poll(up, 20*time.Millisecond, func() error {
-		_, _, code := w.Kubectl(up, "get", "serviceaccount", "default")
-		if code != 0 {
-			return errors.New("the default service account is not there yet")
-		}
-		return nil
+		_, err := w.client.CoreV1().ServiceAccounts("default").Get(up, "default", metav1.GetOptions{})
+		return err
 	})
 }
 

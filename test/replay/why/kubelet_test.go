@@ -13,6 +13,7 @@ import (
 // printed remedy, pasted into a shell before a fresh node, makes the Pod ready. GANTRY_LONG=1 plays
 // all that this node can play.
 func TestAnswersAboutNodes(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 || testing.Short() {
 		t.Skip("runs containers: needs root")
 	}

@@ -1,13 +1,27 @@
 package why
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
+
+// atOnce is how many fixtures are played side by side. Most of their time they wait: for back-offs,
+// for probes, for what shall stay as it is.
+const atOnce = 4
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", strconv.Itoa(atOnce)); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // quick are the fixtures that `make test` plays; GANTRY_LONG=1 plays all, and `make why` those too
 // that need minutes.
@@ -18,6 +32,7 @@ var quick = regexp.MustCompile(
 // every printed remedy that is called proven, pasted into a shell before a fresh cluster, lets the
 // Pod be placed.
 func TestAnswersAboutPlacing(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 || testing.Short() {
 		t.Skip("starts whole control planes: needs root")
 	}
@@ -53,9 +68,7 @@ func TestAnswersAboutPlacing(t *testing.T) {
 	}
 	for i, f := range fixtures {
 		t.Run(f.Name, func(t *testing.T) {
-			if i%2 == 0 {
-				t.Parallel() // half of them side by side: each starts three processes
-			}
+			t.Parallel()
 			s := Run(t.Context(), Options{Binary: binary, Number: 70 + i, Remedies: 10, Every: all}, f)
 			if s.Err != nil {
 				t.Fatal(s.Err)
