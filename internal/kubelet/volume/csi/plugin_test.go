@@ -40,7 +40,8 @@ type fakeAPI struct {
 	driver   *storagev1.CSIDriver
 	secrets  map[string]string // password by namespace/name
 	attached *storagev1.VolumeAttachment
-	grown    []string
+	claim    *v1.PersistentVolumeClaim
+	grown    []string // sizes that the claim got
 }
 
 func (a *fakeAPI) GetCSIDriver(_ context.Context, name string) (*storagev1.CSIDriver, error) {
@@ -64,9 +65,18 @@ func (a *fakeAPI) GetVolumeAttachment(_ context.Context, name string) (*storagev
 	return a.attached, nil
 }
 
-func (a *fakeAPI) FinishExpansion(_ context.Context, pv *v1.PersistentVolume) error {
-	a.grown = append(a.grown, pv.Name)
-	return nil
+func (a *fakeAPI) ChangeClaim(_ context.Context, pv *v1.PersistentVolume,
+	change func(*v1.PersistentVolumeClaim) bool) (*v1.PersistentVolumeClaim, error) {
+	c := a.claim.DeepCopy()
+	if !change(c) {
+		return c, nil
+	}
+	was, is := a.claim.Status.Capacity[v1.ResourceStorage], c.Status.Capacity[v1.ResourceStorage]
+	if is.Cmp(was) > 0 {
+		a.grown = append(a.grown, pv.Name+" "+is.String())
+	}
+	a.claim = c
+	return c, nil
 }
 
 func (a *fakeAPI) CreateToken(_ context.Context, ns, account string,
@@ -78,10 +88,18 @@ func (a *fakeAPI) CreateToken(_ context.Context, ns, account string,
 }
 
 // nodeInfo takes what the API would.
-type nodeInfo struct{ installed []string }
+type nodeInfo struct {
+	installed []string
+	updated   chan string // limits, when somebody listens
+}
 
 func (n *nodeInfo) InstallCSIDriver(_ context.Context, name string, i *csipb.NodeGetInfoResponse) error {
 	n.installed = append(n.installed, name+" "+i.GetNodeId())
+	return nil
+}
+
+func (n *nodeInfo) UpdateCSIDriver(_ context.Context, name string, i *csipb.NodeGetInfoResponse) error {
+	n.updated <- fmt.Sprintf("%s %d", name, i.GetMaxVolumesPerNode())
 	return nil
 }
 
@@ -98,7 +116,9 @@ type rig struct {
 	driver  *csitest.Driver
 	drivers *csi.Drivers
 	api     *fakeAPI
+	info    *nodeInfo
 	attach  *csi.NodeAttachments
+	waits   csi.Attachments // instead of attach
 	pv      *v1.PersistentVolume
 	spec    volume.Spec
 	events  []string
@@ -128,8 +148,8 @@ const handle = "vol/1"
 func newRig(t *testing.T, capabilities ...csipb.NodeServiceCapability_RPC_Type) *rig {
 	t.Helper()
 	no := false
-	r := &rig{t: t, root: t.TempDir(), api: &fakeAPI{driver: &storagev1.CSIDriver{
-		Spec: storagev1.CSIDriverSpec{AttachRequired: &no}}}}
+	r := &rig{t: t, root: t.TempDir(), api: &fakeAPI{claim: &v1.PersistentVolumeClaim{},
+		driver: &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{AttachRequired: &no}}}}
 	r.driver = (&csitest.Driver{Name: "disk.example.com", Capabilities: append(capabilities,
 		csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)}).Start(t)
 	r.pv = &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{
@@ -147,9 +167,14 @@ func newRig(t *testing.T, capabilities ...csipb.NodeServiceCapability_RPC_Type) 
 
 // start takes the place of the kubelet that ran.
 func (r *rig) start() {
-	r.drivers = csi.NewDrivers(r.t.Context(), &nodeInfo{})
+	r.info = &nodeInfo{}
+	r.drivers = csi.NewDrivers(r.t.Context(), r.info)
 	r.attach = csi.NewNodeAttachments(func() {})
-	p := csi.Plugin{Root: r.root, NodeName: "n1", Drivers: r.drivers, API: r.api, Attach: r.attach,
+	attachments := r.waits
+	if attachments == nil {
+		attachments = r.attach
+	}
+	p := csi.Plugin{Root: r.root, NodeName: "n1", Drivers: r.drivers, API: r.api, Attach: attachments,
 		Mounts: mount.DirMounter{}, SELinux: r.selinux}
 	r.Manager = volumemanager.New(volumemanager.Deps{Root: r.root, BootID: "boot", Specs: r,
 		Objects: volumetest.NewObjects(),
@@ -202,8 +227,15 @@ func (r *rig) refused(pod *v1.Pod) string {
 	return err.Error()
 }
 
-func (r *rig) Event(_ runtime.Object, _, reason, message string) {
-	r.events = append(r.events, reason+" "+message)
+func (r *rig) Event(about runtime.Object, kind, reason, message string) {
+	text := reason + " " + message
+	if _, claim := about.(*v1.PersistentVolumeClaim); claim {
+		text = "claim: " + text
+	}
+	if kind != v1.EventTypeWarning {
+		text = kind + " " + text
+	}
+	r.events = append(r.events, text)
 }
 
 func (r *rig) Put(_ journal.Ref, f journal.Fact) {
@@ -551,11 +583,21 @@ func TestAVolumeGrows(t *testing.T) {
 	r.unmount("a")
 	r.unmount("b")
 	r.driver.Calls()
-	r.mount(claiming("c"))
-	r.calls("NodeStageVolume", "NodeExpandVolume", "NodePublishVolume")
+	m := r.mount(claiming("c"))
+	r.calls("NodeStageVolume", "NodePublishVolume", "NodeExpandVolume")
 	got := r.driver.Request("NodeExpandVolume").(*csipb.NodeExpandVolumeRequest)
-	if got.GetCapacityRange().GetRequiredBytes() != 1<<30 || !slices.Equal(r.api.grown, []string{"pv"}) {
+	if got.GetCapacityRange().GetRequiredBytes() != 1<<30 || !slices.Equal(r.api.grown, []string{"pv 1Gi"}) {
 		t.Errorf("grown to %v, told %v; want 1Gi, the claim of pv", got.GetCapacityRange(), r.api.grown)
+	}
+	if got.GetVolumePath() != m.Path || !strings.HasSuffix(got.GetStagingTargetPath(), "/globalmount") {
+		t.Errorf("grown at %s, staged at %s, want %s and the global mount", got.GetVolumePath(),
+			got.GetStagingTargetPath(), m.Path)
+	}
+	const said = `FileSystemResizeSuccessful MountVolume.NodeExpandVolume succeeded for volume "pv" n1`
+	for _, want := range []string{"Normal " + said, "Normal claim: " + said} {
+		if !slices.Contains(r.events, want) {
+			t.Errorf("got the events %q, want %q", r.events, want)
+		}
 	}
 }
 

@@ -73,19 +73,16 @@ func (p Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted
 	if a.Spec.PersistentVolume != nil && m.RefreshAt.IsZero() {
 		m.RefreshAt = time.Now().Add(expandInterval)
 	}
-	if r.StagingTargetPath == "" && a.Spec.PersistentVolume != nil { // else it grew when it was staged
-		grown := expansion{spec: a.Spec, data: a.Data, path: m.Path, usage: r.VolumeCapability}
-		if err := p.expand(ctx, x, grown); err != nil {
-			return m, err
-		}
-	}
-	if m.Device {
-		return m, nil
-	}
-	if r.VolumeCapability.GetMount().GetVolumeMountGroup() == "" && appliesFSGroup(obj, a.Spec) {
+	if !m.Device && r.VolumeCapability.GetMount().GetVolumeMountGroup() == "" && appliesFSGroup(obj, a.Spec) {
 		if err := fsgroup.SetVolumeOwnership(a, m.Path, m.ReadOnly); err != nil {
 			return m, fmt.Errorf("applyFSGroup failed for vol %s: %w", a.Data.VolumeHandle, err)
 		}
+	}
+	if a.Spec.PersistentVolume == nil {
+		return m, nil
+	}
+	if err := p.expand(ctx, x, a, expansion{path: m.Path, usage: r.VolumeCapability}); err != nil {
+		return m, volume.PartError{Part: volume.Expanding, Err: err}
 	}
 	return m, nil
 }
