@@ -14,6 +14,8 @@ type Features struct {
 	V136                  bool
 	CBORServingAndStorage bool // CBOR beside JSON and protobuf, custom objects stored in it (KEP-4222)
 	CSIVolumeHealth       bool // what CSI drivers say of their volumes, in Pods, claims and CSINodes (KEP-1432)
+	// claims may be made from a source in another namespace (KEP-3294)
+	CrossNamespaceVolumeDataSource bool
 }
 
 // knownGates are gates of v1.36 that became a part of another one.
@@ -30,7 +32,7 @@ var lockedGates = []string{
 func Parse(gates map[string]bool) (Features, error) {
 	var f Features
 	known := map[string]*bool{"GenericWorkload": &f.GenericWorkload, "CBORServingAndStorage": &f.CBORServingAndStorage,
-		"CSIVolumeHealth": &f.CSIVolumeHealth}
+		"CSIVolumeHealth": &f.CSIVolumeHealth, "CrossNamespaceVolumeDataSource": &f.CrossNamespaceVolumeDataSource}
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
 		if slices.Contains(lockedGates, name) {
 			if !gates[name] {

@@ -49,6 +49,7 @@ func TestGatesAreReadAndUnknownOnesRefused(t *testing.T) {
 		{map[string]bool{"GangScheduling": true}, nil, Features{}, "since v1.37 it is a part of GenericWorkload"},
 		{map[string]bool{"CBORServingAndStorage": true}, nil, Features{CBORServingAndStorage: true}, ""},
 		{map[string]bool{"CSIVolumeHealth": true}, nil, Features{CSIVolumeHealth: true}, ""},
+		{map[string]bool{"CrossNamespaceVolumeDataSource": true}, nil, Features{CrossNamespaceVolumeDataSource: true}, ""},
 		{map[string]bool{"Nonsense": true}, nil, Features{}, "unrecognized feature gate: Nonsense"},
 		{map[string]bool{"SidecarContainers": true, "PodReadyToStartContainersCondition": true,
 			"NodeOutOfServiceVolumeDetach": true, "PodDisruptionConditions": true,
