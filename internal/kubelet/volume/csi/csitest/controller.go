@@ -199,6 +199,21 @@ func (d *Driver) ControllerExpandVolume(_ context.Context,
 	return &csipb.ControllerExpandVolumeResponse{CapacityBytes: v.CapacityBytes, NodeExpansionRequired: true}, nil
 }
 
+// ControllerModifyVolume takes what a VolumeAttributesClass says of a volume, in Request.
+func (d *Driver) ControllerModifyVolume(_ context.Context,
+	r *csipb.ControllerModifyVolumeRequest) (*csipb.ControllerModifyVolumeResponse, error) {
+	d.note("ControllerModifyVolume", r)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.GetVolumeId() == "" {
+		return nil, status.Error(codes.InvalidArgument, "volume_id is missing")
+	}
+	if err := d.known(r.GetVolumeId()); err != nil {
+		return nil, err
+	}
+	return &csipb.ControllerModifyVolumeResponse{}, nil
+}
+
 // GetCapacity is what is left of the imagined disk.
 func (d *Driver) GetCapacity(context.Context, *csipb.GetCapacityRequest) (*csipb.GetCapacityResponse, error) {
 	d.mu.Lock()
