@@ -57,6 +57,11 @@ func (e PartError) Error() string { return e.Err.Error() }
 // Unwrap is the cause.
 func (e PartError) Unwrap() error { return e.Err }
 
+// AttachLimitExceeded is why a volume is not attached in time: the node can have no more.
+type AttachLimitExceeded struct{ Err error }
+
+func (e AttachLimitExceeded) Error() string { return e.Err.Error() }
+
 // VolumeID is a volume as its driver knows it: volumes of equal VolumeID are one.
 type VolumeID struct {
 	DriverName   string // without "/"; empty is the plugin's Name

@@ -134,6 +134,7 @@ func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolume
 	}
 	var bad *reason.Refusal
 	var unprocessed []failure
+	var full []string // volumes that the node cannot have beside what is attached
 	for _, step := range volume.Plan(pod, have, f.d.Plugins.MayBe) {
 		var err error
 		startedAt := time.Now()
@@ -161,11 +162,15 @@ func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolume
 			unprocessed = append(unprocessed, b)
 			f.recordFailure(pod, s, b)
 		default:
+			if errors.As(err, &volume.AttachLimitExceeded{}) {
+				full = append(full, step.Name)
+			}
 			bad = merge(bad, f.failureRefusal(pod, s, b))
 		}
 	}
 	f.publish(s)
 	f.scheduleRefresh(pod, s)
+	f.rejectIfFull(pod, s, full)
 	if bad = f.summarize(pod, s, bad, unprocessed); bad != nil {
 		return nil, bad
 	}

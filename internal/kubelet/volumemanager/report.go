@@ -32,6 +32,22 @@ type failure struct {
 	took time.Duration // until it failed
 }
 
+// limitExceeded is upstream's reason of a Pod whose volumes the node cannot have.
+const limitExceeded = "VolumeAttachmentLimitExceeded"
+
+// rejectIfFull ends a Pod, in upstream's words, when the node can have no more volumes: a controller
+// makes another, which the scheduler places elsewhere.
+func (f *Manager) rejectIfFull(pod *v1.Pod, s *podVolumes, full []string) {
+	if len(full) == 0 || f.d.Reject == nil {
+		return
+	}
+	slices.Sort(full)
+	message := fmt.Sprintf("Node has reached its volume attachment limit, rejecting pod. unmounted volumes=%v, "+
+		"unattached volumes=%v, failed to process volumes=[]: context deadline exceeded", f.missing(pod, s), full)
+	f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, limitExceeded, message)
+	f.d.Reject(pod.UID, limitExceeded, "Pod was rejected: "+message)
+}
+
 // summarize speaks of all volumes together: those that could not even be understood, and, from time
 // to time, those that are missing for long.
 func (f *Manager) summarize(pod *v1.Pod, s *podVolumes, out *reason.Refusal, unprocessed []failure) *reason.Refusal {

@@ -61,7 +61,7 @@ func (neverAttached) WaitAttached(context.Context, v1.UniqueVolumeName) error { 
 func (neverAttached) Unused(v1.UniqueVolumeName)                              {}
 
 // An attacher that says that the node can have no more volumes has the limit updated at once, if the
-// driver's may change.
+// driver's may change, and the Pod ends in upstream's words.
 func TestAnExhaustedNodeUpdatesItsLimit(t *testing.T) {
 	period, exhausted, other := int64(60), int32(8), int32(13)
 	for _, c := range []struct {
@@ -93,6 +93,15 @@ func TestAnExhaustedNodeUpdatesItsLimit(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("period %v, code %v: got the updates %q, want %q", c.period, c.code, got, c.want)
+		}
+		var ended []string
+		if c.want != nil {
+			ended = []string{"a VolumeAttachmentLimitExceeded Pod was rejected: Node has reached its volume attachment " +
+				"limit, rejecting pod. unmounted volumes=[v], unattached volumes=[v], failed to process volumes=[]: " +
+				"context deadline exceeded"}
+		}
+		if !slices.Equal(r.ended, ended) {
+			t.Errorf("period %v, code %v: got the rejected Pods %q, want %q", c.period, c.code, r.ended, ended)
 		}
 	}
 }

@@ -120,8 +120,10 @@ func (p Plugin) publishContext(ctx context.Context, obj *storagev1.CSIDriver,
 			err = fmt.Errorf("timed out waiting for external-attacher of %s CSI driver to attach volume %s",
 				d.DriverName,
 				d.VolumeHandle)
-			p.limitExceeded(context.WithoutCancel(ctx), obj, d.DriverName,
-				AttachmentName(d.VolumeHandle, d.DriverName, p.NodeName))
+			if p.limitExceeded(context.WithoutCancel(ctx), obj, d.DriverName,
+				AttachmentName(d.VolumeHandle, d.DriverName, p.NodeName)) {
+				err = volume.AttachLimitExceeded{Err: err}
+			}
 		}
 		return nil, volume.PartError{Part: volume.WaitForAttach, Err: err}
 	}

@@ -3,6 +3,7 @@ package csi_test
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -126,6 +127,7 @@ type rig struct {
 	mounts  []string          // what the kernel has mounted
 	selinux bool              // of the node
 	hangs   time.Duration     // after which a step is said to hang; 0 is the default
+	ended   []string          // Pods that were rejected
 }
 
 // kernel is a kernel with the rig's mounts.
@@ -180,6 +182,9 @@ func (r *rig) start() {
 		Objects: volumetest.NewObjects(),
 		Plugins: volume.PluginMgr{{Plugin: p, Inline: true, PersistentVolume: true, MountOptions: true, FSGroup: true}},
 		Mounts:  kernel{r: r}, Recorder: r, Journal: r, HangThreshold: r.hangs,
+		Reject: func(uid types.UID, reason, message string) {
+			r.ended = append(r.ended, fmt.Sprint(uid, " ", reason, " ", message))
+		},
 		Node: func(*v1.Pod) volume.NodeView { return volume.NodeView{} }})
 }
 
@@ -676,4 +681,71 @@ func TestAVolumeOfOnePod(t *testing.T) {
 	r.mount(claiming("b"))
 	r.pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
 	r.mount(claiming("c"))
+}
+
+// Drivers find beside a volume what upstream's kubelet writes there: in the Pod's directory all of it,
+// beside the staging path the driver and its handle.
+func TestDriversFindUpstreamsVolumeData(t *testing.T) {
+	r := newRig(t)
+	m := r.mount(claiming("a"))
+	read := func(file string) map[string]string {
+		t.Helper()
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	want := map[string]string{"specVolID": "pv", "volumeHandle": handle, "driverName": "disk.example.com", "nodeName": "n1",
+		"attachmentID":        fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+"disk.example.comn1"))),
+		"volumeLifecycleMode": "Persistent"}
+	if d := cmp.Diff(want, read(filepath.Join(filepath.Dir(m.Path), "vol_data.json"))); d != "" {
+		t.Errorf("beside the Pod's volume (-want +got):\n%s", d)
+	}
+	staged := r.driver.Request("NodeStageVolume").(*csipb.NodeStageVolumeRequest).GetStagingTargetPath()
+	got := read(filepath.Join(filepath.Dir(staged), "vol_data.json"))
+	if got["driverName"] != "disk.example.com" || got["volumeHandle"] != handle {
+		t.Errorf("beside the staging path: got %v, want the driver and the handle", got)
+	}
+}
+
+// A driver that asks for its tokens among the secrets finds them there, beside its own, and nowhere
+// else; a volume that many may read is called that, and published for reading as the claim says.
+func TestTokensAmongSecretsAndVolumesToRead(t *testing.T) {
+	r := newRig(t)
+	yes := true
+	r.api.driver.Spec.TokenRequests = []storagev1.TokenRequest{{Audience: "vault"}}
+	r.api.driver.Spec.ServiceAccountTokenInSecrets = &yes
+	r.api.secrets = map[string]string{"sec/publish": "two", "sec/expand": "three"}
+	r.pv.Spec.CSI.NodePublishSecretRef = &v1.SecretReference{Namespace: "sec", Name: "publish"}
+	r.pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany}
+	r.spec.ReadOnly = true
+	m := r.mount(claiming("a"))
+	publish := r.driver.Request("NodePublishVolume").(*csipb.NodePublishVolumeRequest)
+	const key = "csi.storage.k8s.io/serviceAccount.tokens"
+	secrets := publish.GetSecrets()
+	if secrets["password"] != "two" || !strings.Contains(secrets[key], `"token":"ns/robot/a/vault"`) || len(secrets) != 2 {
+		t.Errorf("got the secrets %v, want the volume's and the token", secrets)
+	}
+	if _, public := publish.GetVolumeContext()[key]; public {
+		t.Errorf("the volume context has the tokens: %v", publish.GetVolumeContext())
+	}
+	if mode := publish.GetVolumeCapability().GetAccessMode().GetMode(); !publish.GetReadonly() || !m.ReadOnly ||
+		mode != csipb.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY {
+		t.Errorf("published as %v, read-only %t, mounted read-only %t, want many readers", mode, publish.GetReadonly(),
+			m.ReadOnly)
+	}
+	grows := newRig(t, csipb.NodeServiceCapability_RPC_EXPAND_VOLUME)
+	half := resource.MustParse("512Mi")
+	grows.api.secrets, grows.spec.ClaimSize = r.api.secrets, &half
+	grows.pv.Spec.CSI.NodeExpandSecretRef = &v1.SecretReference{Namespace: "sec", Name: "expand"}
+	grows.mount(claiming("a"))
+	expand := grows.driver.Request("NodeExpandVolume").(*csipb.NodeExpandVolumeRequest)
+	if got := expand.GetSecrets()["password"]; got != "three" {
+		t.Errorf("grown with the secret %q, want three", got)
+	}
 }
