@@ -20,9 +20,10 @@ func sourceStored(t *testing.T, c kubernetes.Interface, ns string) string {
 		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
 				corev1.ResourceStorage: resource.MustParse("1Gi")}},
-			DataSourceRef: &corev1.TypedObjectReference{Kind: "PersistentVolumeClaim", Name: "data", Namespace: &other}}}
-	claim = mustCreate[*corev1.PersistentVolumeClaim](t)(c.CoreV1().PersistentVolumeClaims(ns).Create(t.Context(), claim,
-		metav1.CreateOptions{}))
+			DataSourceRef: &corev1.TypedObjectReference{Kind: "PersistentVolumeClaim", Name: "data",
+				Namespace: &other}}}
+	claim = mustCreate[*corev1.PersistentVolumeClaim](t)(c.CoreV1().PersistentVolumeClaims(ns).Create(t.Context(),
+		claim, metav1.CreateOptions{}))
 	claim.Labels = map[string]string{"a": "b"}
 	claim, err := c.CoreV1().PersistentVolumeClaims(ns).Update(t.Context(), claim, metav1.UpdateOptions{})
 	if err != nil {

@@ -87,6 +87,9 @@ func Kinds(c Config, find storageLookup, allocator *services.Allocator, migrate 
 	if c.Features.CSIVolumeHealth {
 		storage.WithVolumeHealth(out)
 	}
+	if c.Features.NoHPAScaleToZero {
+		autoscaling.WithoutScaleToZero(out)
+	}
 	if c.Features.CrossNamespaceVolumeDataSource {
 		core.WithCrossNamespaceSources(out)
 	}

@@ -89,8 +89,8 @@ func waitListening(t *testing.T, socket string) {
 // sanityMode is the variable that names the mode in a process that runs the suite for one.
 const sanityMode = "GANTRY_SANITY_MODE"
 
-// The suite of the CSI project, whole, for each kind of volume: csi-sanity of csi-test v5. Each mode
-// has a process of its own: the suite runs once in one.
+// The suite of the CSI project, whole, for each kind of volume: csi-sanity of csi-test v5. Each
+// mode has a process of its own: the suite runs once in one.
 func TestSanity(t *testing.T) {
 	modes := map[string]csisanity.Mode{
 		"image":     {},

@@ -111,8 +111,8 @@ func (w *writer) missing(pod string) (out []string) {
 	return out
 }
 
-// drained drains the node: the Pod that comes in place of the evicted one waits, because its volume is
-// here, until the node is there for it again.
+// drained drains the node: the Pod that comes in place of the evicted one waits, because its volume
+// is here, until the node is there for it again.
 func (c *cluster) drained(ready func()) {
 	c.t.Helper()
 	uid := func() string {
@@ -130,9 +130,9 @@ func (c *cluster) drained(ready func()) {
 }
 
 // TestADatabaseLosesNothing runs PostgreSQL on a volume of the local driver and kills, at random
-// moments between two writes, Gantry with the driver in it, the database, and its Pod, and drains its
-// node: what was acknowledged is there afterwards, and in a copy of the volume that was made while it
-// was written.
+// moments between two writes, Gantry with the driver in it, the database, and its Pod, and drains
+// its node: what was acknowledged is there afterwards, and in a copy of the volume that was made
+// while it was written.
 func TestADatabaseLosesNothing(t *testing.T) {
 	c := newCluster(t)
 	c.Start()

@@ -230,8 +230,8 @@ allowVolumeExpansion: true
 	}
 }
 
-// modify gives the claim disk a VolumeAttributesClass: the external-resizer has the driver take what it
-// says, and the class, which is deleted meanwhile, stays as long as the claim has it.
+// modify gives the claim disk a VolumeAttributesClass: the external-resizer has the driver take
+// what it says, and the class, which is deleted meanwhile, stays as long as the claim has it.
 func (c *cluster) modify(driver *csitest.Driver) {
 	c.t.Helper()
 	c.apply(`
@@ -302,8 +302,8 @@ func TestADatabaseIsRestoredFromASnapshot(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	const write = `i=0; while i=$((i+1)); do psql -q -c "insert into t values ($i)" && echo $i; done`
-	cmd := exec.CommandContext(ctx, filepath.Join(c.Bin, "gantry"), "kubectl", "--kubeconfig", c.Kubeconfig, "exec", "data",
-		"--", "sh", "-c", write)
+	cmd := exec.CommandContext(ctx, filepath.Join(c.Bin, "gantry"), "kubectl", "--kubeconfig", c.Kubeconfig, "exec",
+		"data", "--", "sh", "-c", write)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -126,7 +126,7 @@ func TestDecide(t *testing.T) {
 		nodes       []*v1.Node
 		modes       []v1.PersistentVolumeAccessMode
 		unwanted    time.Duration // since begin
-		direct      bool // the driver attaches nothing
+		direct      bool          // the driver attaches nothing
 		want        string
 	}{
 		"a Pod came": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
@@ -143,8 +143,8 @@ func TestDecide(t *testing.T) {
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", setNotAttached)}, want: "again in 2m0s"},
 		"nobody attaches it": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", setNotAttached)}, unwanted: 2 * time.Minute,
-			want: `ns/p Warning FailedAttachVolume: AttachVolume.Attach failed for volume "pv" : timed out waiting for ` +
-				"external-attacher of disk.example.com CSI driver to attach volume vol-1"},
+			want: `ns/p Warning FailedAttachVolume: AttachVolume.Attach failed for volume "pv" : timed out waiting ` +
+				"for external-attacher of disk.example.com CSI driver to attach volume vol-1"},
 		"attached": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")},
 			want:        `on n1; ns/p Normal SuccessfulAttachVolume: AttachVolume.Attach succeeded for volume "pv" `},
@@ -179,8 +179,8 @@ func TestDecide(t *testing.T) {
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", leaving)}, want: "again in 2m0s"},
 		"wanted, and nobody detaches it": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", leaving)}, unwanted: 2 * time.Minute,
-			want: `ns/p Warning FailedAttachVolume: AttachVolume.Attach failed for volume "pv" : volume attachment is ` +
-				"being deleted"},
+			want: `ns/p Warning FailedAttachVolume: AttachVolume.Attach failed for volume "pv" : volume attachment ` +
+				"is being deleted"},
 		"two nodes want what one may have": {modes: []v1.PersistentVolumeAccessMode{rwo},
 			pods:        []*v1.Pod{user("ns", "a", "n1"), user("ns", "b", "n2"), user("ns", "c", "n2")},
 			nodes:       []*v1.Node{node("n1", attachedTo), node("n2")},
@@ -205,7 +205,7 @@ func TestDecide(t *testing.T) {
 		"two nodes want what one may have, at once": {modes: []v1.PersistentVolumeAccessMode{rwo},
 			pods:  []*v1.Pod{user("ns", "a", "n1"), user("ns", "b", "n2")},
 			nodes: []*v1.Node{node("n1"), node("n2")},
-			want: "attach pv by disk.example.com to n1"},
+			want:  "attach pv by disk.example.com to n1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := begin.Add(c.unwanted)

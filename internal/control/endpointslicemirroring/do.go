@@ -1,7 +1,8 @@
 // Package endpointslicemirroring mirrors manually written Endpoints, of Services without a
 // selector, in EndpointSlices.
 //
-// In: Endpoints, Services without a selector. Out: slices, events about addresses that are left out.
+// In: Endpoints, Services without a selector. Out: slices, events about addresses that are left
+// out.
 package endpointslicemirroring
 
 import (

@@ -122,8 +122,8 @@ func TestSlicesOfSubsets(t *testing.T) {
 
 // What is left out is told about the Endpoints, in upstream's words.
 func TestWhatIsLeftOutIsSaid(t *testing.T) {
-	const tooMany = "TooManyAddressesToMirror: A max of 1000 addresses can be mirrored to EndpointSlices per Endpoints " +
-		"subset. %d addresses were skipped"
+	const tooMany = "TooManyAddressesToMirror: A max of 1000 addresses can be mirrored to EndpointSlices per " +
+		"Endpoints subset. %d addresses were skipped"
 	const invalid = "InvalidIPAddress: Skipped %d invalid IP addresses when mirroring to EndpointSlices"
 	var many []string
 	for i := range maxEndpointsPerSubset {
@@ -136,7 +136,8 @@ func TestWhatIsLeftOutIsSaid(t *testing.T) {
 	}{
 		"all are mirrored": {endpoints(subset(full, "", port("a", 1))), nil},
 		"no addresses":     {endpoints(subset("x 10.0.0.1", "y", port("a", 1))), []string{fmt.Sprintf(invalid, 2)}},
-		"too many":         {endpoints(subset(full, "10.0.0.1 10.0.0.2", port("a", 1))), []string{fmt.Sprintf(tooMany, 2)}},
+		"too many": {endpoints(subset(full, "10.0.0.1 10.0.0.2", port("a", 1))),
+			[]string{fmt.Sprintf(tooMany, 2)}},
 		"both": {endpoints(subset("x "+full+" 10.0.0.1", "", port("a", 1))),
 			[]string{fmt.Sprintf(invalid, 1), fmt.Sprintf(tooMany, 2)}},
 	} {

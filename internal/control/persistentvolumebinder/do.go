@@ -5,7 +5,8 @@
 // Claims with WaitForFirstConsumer get a volume from the scheduler; here only its bindings are
 // completed. There is one worker, so that two claims never get one volume.
 //
-// In: claims, volumes, classes, Pods that use claims. Out: claimRef, volumeName, phases, events with upstream's texts.
+// In: claims, volumes, classes, Pods that use claims. Out: claimRef, volumeName, phases, events
+// with upstream's texts.
 package persistentvolumebinder
 
 import (
@@ -125,8 +126,8 @@ func claimsOf(o any) []string {
 	return out
 }
 
-// isUnschedulable tells of a Pod that the scheduler said it has no node for. Before, its claims need
-// not say that they wait for it: most Pods are placed at once.
+// isUnschedulable tells of a Pod that the scheduler said it has no node for. Before, its claims
+// need not say that they wait for it: most Pods are placed at once.
 func isUnschedulable(o runtime.Object) bool {
 	pod, ok := o.(*v1.Pod)
 	return ok && pod.Spec.NodeName == "" && slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {

@@ -43,30 +43,32 @@ func TestSourcesInOtherNamespacesAreGranted(t *testing.T) {
 	const mine, claims = `{"group":"","kind":"PersistentVolumeClaim","namespace":"ns"}`,
 		`{"group":"","kind":"PersistentVolumeClaim"}`
 	const snapshots = `{"group":"snapshot.storage.k8s.io","kind":"VolumeSnapshot"}`
+	named := func(name string) string { return strings.Replace(claims, "}", `,"name":"`+name+`"}`, 1) }
 	for name, c := range map[string]struct {
 		grants   string // empty: there is no such kind
 		snapshot bool
 		granted  bool
 	}{
-		"no grants at all":   {grants: ""},
-		"no grant":           {grants: "[]"},
-		"of all claims":      {grants: "[" + grant(mine, claims) + "]", granted: true},
-		"of this claim":      {grants: "[" + grant(mine, strings.Replace(claims, "}", `,"name":"data"}`, 1)) + "]", granted: true},
-		"of another claim":   {grants: "[" + grant(mine, strings.Replace(claims, "}", `,"name":"x"}`, 1)) + "]"},
-		"of snapshots":       {grants: "[" + grant(mine, snapshots) + "]"},
-		"to others":          {grants: "[" + grant(strings.Replace(mine, `"ns"`, `"x"`, 1), claims) + "]"},
-		"to Pods":            {grants: "[" + grant(strings.Replace(mine, "PersistentVolumeClaim", "Pod", 1), claims) + "]"},
+		"no grants at all": {grants: ""},
+		"no grant":         {grants: "[]"},
+		"of all claims":    {grants: "[" + grant(mine, claims) + "]", granted: true},
+		"of this claim":    {grants: "[" + grant(mine, named("data")) + "]", granted: true},
+		"of another claim": {grants: "[" + grant(mine, named("x")) + "]"},
+		"of snapshots":     {grants: "[" + grant(mine, snapshots) + "]"},
+		"to others":        {grants: "[" + grant(strings.Replace(mine, `"ns"`, `"x"`, 1), claims) + "]"},
+		"to Pods": {grants: "[" + grant(strings.Replace(mine, "PersistentVolumeClaim", "Pod", 1), claims) +
+			"]"},
 		"by the second":      {grants: "[" + grant(mine, snapshots) + "," + grant(mine, claims) + "]", granted: true},
 		"a snapshot":         {snapshot: true, grants: "[" + grant(mine, snapshots) + "]", granted: true},
 		"a snapshot, of all": {snapshot: true, grants: "[" + grant(mine, claims) + "]"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			text := map[string]string{
-				"/apis/gateway.networking.k8s.io/v1beta1/namespaces/other/referencegrants": `{"items":` + c.grants + `}`,
-				"/api/v1/namespaces/other/persistentvolumeclaims/data": `{"kind":"PersistentVolumeClaim","apiVersion":"v1",` +
-					`"spec":{"volumeName":"pv"}}`,
-				"/api/v1/persistentvolumes/pv": `{"kind":"PersistentVolume","apiVersion":"v1","spec":{"csi":{"driver":` +
-					`"d.example.com","volumeHandle":"h1"}}}`,
+				"/apis/" + gatewayGroup + "/v1beta1/namespaces/other/referencegrants": `{"items":` + c.grants + `}`,
+				"/api/v1/namespaces/other/persistentvolumeclaims/data": `{"kind":"PersistentVolumeClaim",` +
+					`"apiVersion":"v1","spec":{"volumeName":"pv"}}`,
+				"/api/v1/persistentvolumes/pv": `{"kind":"PersistentVolume","apiVersion":"v1","spec":{"csi":` +
+					`{"driver":"d.example.com","volumeHandle":"h1"}}}`,
 				"/apis/snapshot.storage.k8s.io/v1/namespaces/other/volumesnapshots/data": readySnapshot,
 				"/apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents/c1":             itsContent,
 			}[r.URL.Path]

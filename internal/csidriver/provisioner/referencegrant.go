@@ -45,8 +45,8 @@ func (g *referenceGrant) allows(namespace string, source *v1.TypedObjectReferenc
 	return false
 }
 
-// checkGrant refuses a source in another namespace that no ReferenceGrant there gives to the claim's,
-// in the words of the external-provisioner.
+// checkGrant refuses a source in another namespace that no ReferenceGrant there gives to the
+// claim's, in the words of the external-provisioner.
 func (p *Provisioner) checkGrant(ctx context.Context, c *v1.PersistentVolumeClaim) error {
 	source := c.Spec.DataSourceRef
 	refused := fmt.Errorf("accessing %s/%s of %s dataSource from %s/%s isn't allowed", *source.Namespace, source.Name,

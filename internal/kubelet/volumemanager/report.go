@@ -35,8 +35,8 @@ type failure struct {
 // limitExceeded is upstream's reason of a Pod whose volumes the node cannot have.
 const limitExceeded = "VolumeAttachmentLimitExceeded"
 
-// rejectIfFull ends a Pod, in upstream's words, when the node can have no more volumes: a controller
-// makes another, which the scheduler places elsewhere.
+// rejectIfFull ends a Pod, in upstream's words, when the node can have no more volumes: a
+// controller makes another, which the scheduler places elsewhere.
 func (f *Manager) rejectIfFull(pod *v1.Pod, s *podVolumes, full []string) {
 	if len(full) == 0 || f.d.Reject == nil {
 		return

@@ -39,7 +39,8 @@ func TestWordsOfFailures(t *testing.T) {
 		{mount, "", true, "MapVolume.MapPodDevice failed", "FailedMapVolume"},
 		{mount, volume.WaitForAttach, true, "MapVolume.WaitForAttach failed", "FailedMapVolume"},
 		{mount, volume.MountDevice, true, "MapVolume.SetUpDevice failed", "FailedMapVolume"},
-		{mount, volume.Expanding, true, "MapVolume.MarkVolumeAsMounted failed while expanding volume", "FailedMapVolume"},
+		{mount, volume.Expanding, true, "MapVolume.MarkVolumeAsMounted failed while expanding volume",
+			"FailedMapVolume"},
 		{mount, volume.ExpandInUse, true, "NodeExpandVolume.NodeExpandVolume failed", "VolumeResizeFailed"},
 		{tearDown, "", false, "UnmountVolume.TearDown failed", "FailedMount"},
 	} {
@@ -47,7 +48,8 @@ func TestWordsOfFailures(t *testing.T) {
 		if c.part != "" {
 			err = volume.PartError{Part: c.part, Err: err}
 		}
-		if what, why := words(failure{step: c.step, err: specError{"pv", c.block, err}}); what != c.what || why != c.why {
+		what, why := words(failure{step: c.step, err: specError{"pv", c.block, err}})
+		if what != c.what || why != c.why {
 			t.Errorf("%s of a raw volume (%t): got %q, %s, want %q, %s", c.part, c.block, what, why, c.what, c.why)
 		}
 	}

@@ -56,8 +56,8 @@ func (p Plugin) expand(ctx context.Context, x *driver, a volume.MounterArgs, e e
 		return err
 	}
 	if a.Spec.ReadOnly {
-		p.tell(ctx, a, v1.EventTypeWarning, "FileSystemResizeFailed", fmt.Sprintf("MountVolume.NodeExpandVolume failed "+
-			"for volume %q requested read-only file system", pv.Name))
+		p.tell(ctx, a, v1.EventTypeWarning, "FileSystemResizeFailed", fmt.Sprintf("MountVolume.NodeExpandVolume "+
+			"failed for volume %q requested read-only file system", pv.Name))
 		x.setSize(a.Data.VolumeHandle, want)
 		return nil
 	}
@@ -104,7 +104,8 @@ func (p Plugin) growthFailed(ctx context.Context, x *driver, a volume.MounterArg
 	code := status.Code(err)
 	if plan.marks && isFinal(err) {
 		x.setFailedForGood(a.Data.VolumeHandle)
-		infeasible := plan.givesUp || code == codes.InvalidArgument || code == codes.OutOfRange || code == codes.NotFound
+		infeasible := plan.givesUp || code == codes.InvalidArgument || code == codes.OutOfRange ||
+			code == codes.NotFound
 		if _, failed := p.API.ChangeClaim(ctx, a.Spec.PersistentVolume, func(c *v1.PersistentVolumeClaim) bool {
 			changed := infeasible && setGrowth(c, v1.PersistentVolumeClaimNodeResizeInfeasible)
 			return addGrowthError(c, fmt.Sprintf("failed to expand pvc with %v", said), time.Now()) || changed

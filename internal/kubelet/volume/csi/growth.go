@@ -58,13 +58,16 @@ func setGrowth(c *v1.PersistentVolumeClaim, how v1.ClaimResourceStatus) bool {
 // addGrowthError adds the condition of a growth that failed on the node; false when the claim has
 // it already.
 func addGrowthError(c *v1.PersistentVolumeClaim, message string, now time.Time) bool {
-	isError := func(x v1.PersistentVolumeClaimCondition) bool { return x.Type == v1.PersistentVolumeClaimNodeResizeError }
-	if i := slices.IndexFunc(c.Status.Conditions, isError); i >= 0 && c.Status.Conditions[i].Status == v1.ConditionTrue {
+	isError := func(x v1.PersistentVolumeClaimCondition) bool {
+		return x.Type == v1.PersistentVolumeClaimNodeResizeError
+	}
+	all := c.Status.Conditions
+	if i := slices.IndexFunc(all, isError); i >= 0 && all[i].Status == v1.ConditionTrue {
 		return false
 	}
-	c.Status.Conditions = append(slices.DeleteFunc(c.Status.Conditions, isError), v1.PersistentVolumeClaimCondition{
-		Type: v1.PersistentVolumeClaimNodeResizeError, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(now),
-		Message: message})
+	c.Status.Conditions = append(slices.DeleteFunc(all, isError), v1.PersistentVolumeClaimCondition{
+		Type: v1.PersistentVolumeClaimNodeResizeError, Status: v1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(now), Message: message})
 	return true
 }
 

@@ -16,8 +16,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// growing has the rig's claim, which has 1Gi, ask for 2Gi, which its volume has; how far that is its
-// resizer said. what changes the claim.
+// growing has the rig's claim, which has 1Gi, ask for 2Gi, which its volume has; how far that is
+// its resizer said. what changes the claim.
 func growing(t *testing.T, how v1.ClaimResourceStatus, what ...func(*v1.PersistentVolumeClaim)) *rig {
 	r := newRig(t, csipb.NodeServiceCapability_RPC_EXPAND_VOLUME)
 	one, two := v1.ResourceList{v1.ResourceStorage: resource.MustParse("1Gi")},
@@ -101,7 +101,8 @@ func TestAClaimDecidesWhetherItsVolumeGrows(t *testing.T) {
 // that does not grow volumes in use keeps no Pod.
 func TestAGrowthThatFails(t *testing.T) {
 	const pending = v1.PersistentVolumeClaimNodeResizePending
-	const text = "failed to expand pvc with Expander.NodeExpand failed to expand the volume : rpc error: code = %s desc = no"
+	const text = "failed to expand pvc with Expander.NodeExpand failed to expand the volume : rpc error: code = %s " +
+		"desc = no"
 	asksForLess := func(c *v1.PersistentVolumeClaim) {
 		c.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse("1536Mi")}
 	}
@@ -135,11 +136,11 @@ func TestAGrowthThatFails(t *testing.T) {
 			_, err = r.MountVolumes(t.Context(), claiming("a"))
 		}
 		if (err == nil) != c.mounts || says(r.api.claim) != c.says || calls != c.calls {
-			t.Errorf("%s: mounted %v after %d calls, the claim says %q; want mounted: %t, %d calls, %q", name, err, calls,
-				says(r.api.claim), c.mounts, c.calls, c.says)
+			t.Errorf("%s: mounted %v after %d calls, the claim says %q; want mounted: %t, %d calls, %q", name, err,
+				calls, says(r.api.claim), c.mounts, c.calls, c.says)
 		}
-		want := `FailedMount MountVolume.Setup failed while expanding volume for volume "pv" : Expander.NodeExpand failed ` +
-			"to expand the volume : rpc error: code = " + c.code.String() + " desc = no"
+		want := `FailedMount MountVolume.Setup failed while expanding volume for volume "pv" : Expander.NodeExpand ` +
+			"failed to expand the volume : rpc error: code = " + c.code.String() + " desc = no"
 		if said := slices.Contains(r.events, want); said != (name != "not in use") {
 			t.Errorf("%s: got the events %q, want %q: %t", name, r.events, want, name != "not in use")
 		}
@@ -151,15 +152,16 @@ func TestEventsOfGrowthAndMapping(t *testing.T) {
 	r := growing(t, v1.PersistentVolumeClaimNodeResizePending)
 	r.spec.ReadOnly = true
 	r.mount(claiming("a"))
-	const readOnly = `FileSystemResizeFailed MountVolume.NodeExpandVolume failed for volume "pv" requested read-only file ` +
-		"system"
+	const readOnly = `FileSystemResizeFailed MountVolume.NodeExpandVolume failed for volume "pv" requested read-only ` +
+		"file system"
 	if want := []string{readOnly, "claim: " + readOnly}; !slices.Equal(r.events, want) {
 		t.Errorf("read only: got the events %q, want %q", r.events, want)
 	}
 	for method, want := range map[string]string{
-		"NodeStageVolume":   `FailedMapVolume MapVolume.SetUpDevice failed for volume "pv" : rpc error: code = Internal desc = no`,
-		"NodePublishVolume": `FailedMapVolume MapVolume.MapPodDevice failed for volume "pv" : rpc error: code = Internal desc = no`,
+		"NodeStageVolume":   `MapVolume.SetUpDevice failed for volume "pv" : rpc error: code = Internal desc = no`,
+		"NodePublishVolume": `MapVolume.MapPodDevice failed for volume "pv" : rpc error: code = Internal desc = no`,
 	} {
+		want = "FailedMapVolume " + want
 		r := newRig(t)
 		r.pv.Spec.VolumeMode = ptr.To(v1.PersistentVolumeBlock)
 		pod := claiming("a")

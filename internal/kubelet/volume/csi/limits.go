@@ -12,8 +12,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// nodeAllocatableUpdatePeriod is how often a driver is asked how many volumes the node can have; 0 is
-// never again.
+// nodeAllocatableUpdatePeriod is how often a driver is asked how many volumes the node can have; 0
+// is never again.
 func nodeAllocatableUpdatePeriod(obj *storagev1.CSIDriver) time.Duration {
 	if obj == nil || obj.Spec.NodeAllocatableUpdatePeriodSeconds == nil {
 		return 0

@@ -2,7 +2,6 @@ package csi_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"testing"
 
@@ -16,8 +15,8 @@ import (
 )
 
 // row: CSI-03
-// A driver is asked how many volumes the node can have as often as its CSIDriver says, from when the
-// object says so, and not when it says nothing.
+// A driver is asked how many volumes the node can have as often as its CSIDriver says, from when
+// the object says so, and not when it says nothing.
 func TestLimitsAreUpdated(t *testing.T) {
 	info := &nodeInfo{updated: make(chan string)}
 	drivers := csi.NewDrivers(t.Context(), info)
@@ -57,11 +56,13 @@ func TestLimitsAreUpdated(t *testing.T) {
 // neverAttached is a node to which nothing is attached in time.
 type neverAttached struct{}
 
-func (neverAttached) WaitAttached(context.Context, v1.UniqueVolumeName) error { return context.DeadlineExceeded }
-func (neverAttached) Unused(v1.UniqueVolumeName)                              {}
+func (neverAttached) WaitAttached(context.Context, v1.UniqueVolumeName) error {
+	return context.DeadlineExceeded
+}
+func (neverAttached) Unused(v1.UniqueVolumeName) {}
 
-// An attacher that says that the node can have no more volumes has the limit updated at once, if the
-// driver's may change, and the Pod ends in upstream's words.
+// An attacher that says that the node can have no more volumes has the limit updated at once, if
+// the driver's may change, and the Pod ends in upstream's words.
 func TestAnExhaustedNodeUpdatesItsLimit(t *testing.T) {
 	period, exhausted, other := int64(60), int32(8), int32(13)
 	for _, c := range []struct {
@@ -81,9 +82,9 @@ func TestAnExhaustedNodeUpdatesItsLimit(t *testing.T) {
 		r.start()
 		r.register()
 		r.info.updated = make(chan string, 1)
-		want := fmt.Sprintf("timed out waiting for external-attacher of disk.example.com CSI driver to attach volume %s",
-			handle)
-		if got := r.refused(claiming("a")); got != `FailedMount: MountVolume.WaitForAttach failed for volume "pv" : `+want {
+		want := `FailedMount: MountVolume.WaitForAttach failed for volume "pv" : timed out waiting for ` +
+			"external-attacher of disk.example.com CSI driver to attach volume " + handle
+		if got := r.refused(claiming("a")); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 		close(r.info.updated)
@@ -96,9 +97,9 @@ func TestAnExhaustedNodeUpdatesItsLimit(t *testing.T) {
 		}
 		var ended []string
 		if c.want != nil {
-			ended = []string{"a VolumeAttachmentLimitExceeded Pod was rejected: Node has reached its volume attachment " +
-				"limit, rejecting pod. unmounted volumes=[v], unattached volumes=[v], failed to process volumes=[]: " +
-				"context deadline exceeded"}
+			ended = []string{"a VolumeAttachmentLimitExceeded Pod was rejected: Node has reached its volume " +
+				"attachment limit, rejecting pod. unmounted volumes=[v], unattached volumes=[v], failed to process " +
+				"volumes=[]: context deadline exceeded"}
 		}
 		if !slices.Equal(r.ended, ended) {
 			t.Errorf("period %v, code %v: got the rejected Pods %q, want %q", c.period, c.code, r.ended, ended)

@@ -683,8 +683,8 @@ func TestAVolumeOfOnePod(t *testing.T) {
 	r.mount(claiming("c"))
 }
 
-// Drivers find beside a volume what upstream's kubelet writes there: in the Pod's directory all of it,
-// beside the staging path the driver and its handle.
+// Drivers find beside a volume what upstream's kubelet writes there: in the Pod's directory all of
+// it, beside the staging path the driver and its handle.
 func TestDriversFindUpstreamsVolumeData(t *testing.T) {
 	r := newRig(t)
 	m := r.mount(claiming("a"))
@@ -700,7 +700,8 @@ func TestDriversFindUpstreamsVolumeData(t *testing.T) {
 		}
 		return got
 	}
-	want := map[string]string{"specVolID": "pv", "volumeHandle": handle, "driverName": "disk.example.com", "nodeName": "n1",
+	want := map[string]string{"specVolID": "pv", "volumeHandle": handle, "driverName": "disk.example.com",
+		"nodeName":            "n1",
 		"attachmentID":        fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+"disk.example.comn1"))),
 		"volumeLifecycleMode": "Persistent"}
 	if d := cmp.Diff(want, read(filepath.Join(filepath.Dir(m.Path), "vol_data.json"))); d != "" {
@@ -728,7 +729,8 @@ func TestTokensAmongSecretsAndVolumesToRead(t *testing.T) {
 	publish := r.driver.Request("NodePublishVolume").(*csipb.NodePublishVolumeRequest)
 	const key = "csi.storage.k8s.io/serviceAccount.tokens"
 	secrets := publish.GetSecrets()
-	if secrets["password"] != "two" || !strings.Contains(secrets[key], `"token":"ns/robot/a/vault"`) || len(secrets) != 2 {
+	if secrets["password"] != "two" || !strings.Contains(secrets[key], `"token":"ns/robot/a/vault"`) ||
+		len(secrets) != 2 {
 		t.Errorf("got the secrets %v, want the volume's and the token", secrets)
 	}
 	if _, public := publish.GetVolumeContext()[key]; public {

@@ -99,8 +99,8 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 // PreFilterExtensions has none: other Pods' volumes are read from the node.
 func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
-// Filter refuses nodes without a driver that has to be there, and with too little left of a driver's
-// limit.
+// Filter refuses nodes without a driver that has to be there, and with too little left of a
+// driver's limit.
 func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) *framework.Status {
 	note := noteOf(state)
