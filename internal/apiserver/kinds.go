@@ -87,6 +87,12 @@ func Kinds(c Config, find storageLookup, allocator *services.Allocator, migrate 
 	if c.Features.CSIVolumeHealth {
 		storage.WithVolumeHealth(out)
 	}
+	if c.Features.NoHPAScaleToZero {
+		autoscaling.WithoutScaleToZero(out)
+	}
+	if c.Features.CrossNamespaceVolumeDataSource {
+		core.WithCrossNamespaceSources(out)
+	}
 	if c.Features.V136 {
 		emulate136(out)
 	}

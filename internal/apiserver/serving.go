@@ -50,6 +50,8 @@ func recordFeatureMetrics(f features.Features) {
 	ctx := context.Background()
 	feature.RecordFeatureInfo(ctx, "GenericWorkload", "BETA", f.GenericWorkload)
 	feature.RecordFeatureInfo(ctx, "CSIVolumeHealth", "ALPHA", f.CSIVolumeHealth)
+	feature.RecordFeatureInfo(ctx, "HPAScaleToZero", "BETA", !f.NoHPAScaleToZero)
+	feature.RecordFeatureInfo(ctx, "CrossNamespaceVolumeDataSource", "ALPHA", f.CrossNamespaceVolumeDataSource)
 	e := newEffectiveVersion(false)
 	binary, emulated, least := e.BinaryVersion().String(), e.EmulationVersion().String(),
 		e.MinCompatibilityVersion().String()

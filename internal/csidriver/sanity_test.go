@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/gantry-project/gantry/internal/csidriver"
@@ -85,8 +86,31 @@ func waitListening(t *testing.T, socket string) {
 	})
 }
 
-// TestSanity is the suite of the CSI project, whole: csi-sanity of csi-test v5.
+// sanityMode is the variable that names the mode in a process that runs the suite for one.
+const sanityMode = "GANTRY_SANITY_MODE"
+
+// The suite of the CSI project, whole, for each kind of volume: csi-sanity of csi-test v5. Each
+// mode has a process of its own: the suite runs once in one.
 func TestSanity(t *testing.T) {
-	o := start(t)
-	csisanity.Run(t, o.Endpoint, filepath.Dir(o.Dir))
+	modes := map[string]csisanity.Mode{
+		"image":     {},
+		"directory": {Parameters: map[string]string{"type": "directory"}},
+		"raw":       {Raw: true},
+	}
+	if m, child := modes[os.Getenv(sanityMode)]; child {
+		o := start(t)
+		csisanity.Run(t, o.Endpoint, filepath.Dir(o.Dir), m)
+		return
+	}
+	newOptions(t) // or skip
+	for name := range modes {
+		t.Run(name, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSanity$", "-test.v")
+			cmd.Env = append(os.Environ(), sanityMode+"="+name)
+			out, err := cmd.CombinedOutput()
+			if err != nil || !regexp.MustCompile("Ran [1-9][0-9]* of").Match(out) {
+				t.Errorf("csi-sanity with %s volumes: got %v, want that all passes\n%s", name, err, out)
+			}
+		})
+	}
 }

@@ -67,7 +67,10 @@ func TestEventsBecomeFacts(t *testing.T) {
 			journal.VolumeWaiting{Volume: "data", Type: "persistentVolumeClaim", Message: "no such disk"}}},
 		{"FailedAttachVolume", `Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) b`,
 			[]journal.Fact{journal.VolumeWaiting{Volume: "data", Type: "persistentVolumeClaim",
-				Message: "Multi-Attach error: Volume is already used by pod(s) b"}}},
+				Message: "Multi-Attach error: Volume is already used by pod(s) b"}}}, // before v1.37
+		{"FailedAttachVolume", `Waiting for detach for volume "pvc-1" Volume is already used by pod(s) b`,
+			[]journal.Fact{journal.VolumeWaiting{Volume: "data", Type: "persistentVolumeClaim",
+				Message: "Waiting for detach: Volume is already used by pod(s) b"}}},
 		{"FailedMount", "Unable to attach or mount volumes: unmounted volumes=[cfg], unattached volumes=[], failed " +
 			`to process volumes=[data]: claim "data" is lost`, []journal.Fact{journal.VolumeWaiting{Volume: "data",
 			Type: "persistentVolumeClaim", Message: `claim "data" is lost`}}},

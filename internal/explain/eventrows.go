@@ -39,7 +39,7 @@ var (
 	pullWords     = regexp.MustCompile(`(?s)^Failed to pull image "([^"]+)": (.*)$`)
 	imageWords    = regexp.MustCompile(`image "([^"]+)"`)
 	volumeWords   = regexp.MustCompile(`(?s)^\S+ failed for volume "([^"]+)" : (.*)$`)
-	attachWords   = regexp.MustCompile(`(?s)^(Multi-Attach error) for volume "([^"]+)" (.*)$`)
+	attachWords   = regexp.MustCompile(`(?s)^(Multi-Attach error|Waiting for detach) for volume "([^"]+)" (.*)$`)
 	unreadVolumes = regexp.MustCompile(`(?s)failed to process volumes=\[([^\] ]+)[^\]]*\]: (.*)$`)
 	assignedWords = regexp.MustCompile(`^Successfully assigned \S+ to (\S+)$`)
 	preemptWords  = regexp.MustCompile(`^Preempted by (?:pod )?(\S+) on node (\S+)$`)

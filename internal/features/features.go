@@ -7,13 +7,17 @@ import (
 	"strings"
 )
 
-// Features are the gates of v1.37 that can be switched; all are off by default.
+// Features are the gates of v1.37 that can be switched; all are off by default, but for those that
+// begin with No: their gate is on.
 type Features struct {
 	GenericWorkload bool // Workload, PodGroup and gang scheduling (KEP-4671)
 	// what v1.37 stores and says otherwise than v1.36 is as it was there (--emulated-version)
 	V136                  bool
 	CBORServingAndStorage bool // CBOR beside JSON and protobuf, custom objects stored in it (KEP-4222)
 	CSIVolumeHealth       bool // what CSI drivers say of their volumes, in Pods, claims and CSINodes (KEP-1432)
+	// claims may be made from a source in another namespace (KEP-3294)
+	CrossNamespaceVolumeDataSource bool
+	NoHPAScaleToZero               bool // HorizontalPodAutoscalers have at least one replica (KEP-2021)
 }
 
 // knownGates are gates of v1.36 that became a part of another one.
@@ -30,7 +34,9 @@ var lockedGates = []string{
 func Parse(gates map[string]bool) (Features, error) {
 	var f Features
 	known := map[string]*bool{"GenericWorkload": &f.GenericWorkload, "CBORServingAndStorage": &f.CBORServingAndStorage,
-		"CSIVolumeHealth": &f.CSIVolumeHealth}
+		"CSIVolumeHealth": &f.CSIVolumeHealth, "CrossNamespaceVolumeDataSource": &f.CrossNamespaceVolumeDataSource}
+	scaleToZero := true
+	known["HPAScaleToZero"] = &scaleToZero
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
 		if slices.Contains(lockedGates, name) {
 			if !gates[name] {
@@ -48,6 +54,7 @@ func Parse(gates map[string]bool) (Features, error) {
 		}
 		*at = gates[name]
 	}
+	f.NoHPAScaleToZero = !scaleToZero
 	return f, nil
 }
 

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 
@@ -11,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	storagelisters "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
@@ -30,6 +30,7 @@ type csiVolumes struct {
 	nodeInfo    *csi.NodeInfoManager
 	attachments *csi.NodeAttachments
 	health      *volumehealth.Manager // nil: the gate CSIVolumeHealth is off
+	limits      *csi.LimitUpdater
 }
 
 // newCSIVolumes makes the parts; they live as long as ctx.
@@ -38,14 +39,21 @@ func (k *Kubelet) newCSIVolumes(ctx context.Context) *csiVolumes {
 	c := &csiVolumes{nodeInfo: &csi.NodeInfoManager{Client: o.Client, NodeName: o.NodeName},
 		attachments: csi.NewNodeAttachments(o.Dependencies.NodeStatusChanged)}
 	api := csiAPI{volumeAPI: volumeAPI{o.Client}}
-	if !o.StaticPods.Standalone {
-		f := informers.NewSharedInformerFactory(o.Client, 0)
-		drivers := f.Storage().V1().CSIDrivers()
-		api.drivers, api.synced = drivers.Lister(), drivers.Informer().HasSynced
-		f.Start(ctx.Done())
-	}
 	drivers := csi.NewDrivers(ctx, c.nodeInfo)
 	drivers.Called = o.Dependencies.Metrics.CSICalled
+	if !o.StaticPods.Standalone {
+		f := informers.NewSharedInformerFactory(o.Client, 0)
+		objects := f.Storage().V1().CSIDrivers()
+		api.drivers, api.synced = objects.Lister(), objects.Informer().HasSynced
+		c.limits = &csi.LimitUpdater{Drivers: drivers, Driver: api.csiDriver}
+		drivers.Registered = c.limits.Changed
+		// AddEventHandler only fails on a stopped informer, when the process is about to end.
+		_, _ = objects.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { c.limits.Changed() }, UpdateFunc: func(any, any) { c.limits.Changed() },
+			DeleteFunc: func(any) { c.limits.Changed() }})
+		f.Start(ctx.Done())
+		go c.limits.Run(ctx)
+	}
 	c.plugin = csi.Plugin{Root: o.RootDir, NodeName: o.NodeName, Drivers: drivers, API: api,
 		Attach: c.attachments, Mounts: o.Dependencies.Mounts, SELinux: hasSELinux()}
 	return c
@@ -130,6 +138,15 @@ func (a csiAPI) GetCSIDriver(ctx context.Context, name string) (*storagev1.CSIDr
 	return a.drivers.Get(name)
 }
 
+// csiDriver is the CSIDriver object as far as it is known; nil when there is none.
+func (a csiAPI) csiDriver(name string) *storagev1.CSIDriver {
+	obj, err := a.drivers.Get(name)
+	if err != nil {
+		return nil
+	}
+	return obj
+}
+
 // GetSecret reads a Secret.
 func (a csiAPI) GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error) {
 	return a.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -140,41 +157,28 @@ func (a csiAPI) GetVolumeAttachment(ctx context.Context, name string) (*storagev
 	return a.client.StorageV1().VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
 }
 
-// FinishExpansion writes the volume's size into its claim's status: nothing is left to do for it.
-func (a csiAPI) FinishExpansion(ctx context.Context, pv *v1.PersistentVolume) error {
-	return finishExpansion(ctx, a.client, pv)
-}
-
-func finishExpansion(ctx context.Context, client kubernetes.Interface, pv *v1.PersistentVolume) error {
+// ChangeClaim writes the status of the volume's claim when change says so.
+func (a csiAPI) ChangeClaim(ctx context.Context, pv *v1.PersistentVolume,
+	change func(*v1.PersistentVolumeClaim) bool) (c *v1.PersistentVolumeClaim, err error) {
 	ref := pv.Spec.ClaimRef
 	if ref == nil {
-		return nil
+		return nil, fmt.Errorf("volume %s has no claim", pv.Name)
 	}
-	claims := client.CoreV1().PersistentVolumeClaims(ref.Namespace)
-	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		c, err := claims.Get(ctx, ref.Name, metav1.GetOptions{})
-		if err != nil || c.UID != ref.UID {
+	claims := a.client.CoreV1().PersistentVolumeClaims(ref.Namespace)
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		if c, err = claims.Get(ctx, ref.Name, metav1.GetOptions{}); err != nil {
 			return err
 		}
-		c.Status.Capacity = c.Status.Capacity.DeepCopy()
-		if c.Status.Capacity == nil {
-			c.Status.Capacity = v1.ResourceList{}
+		if c.UID != ref.UID {
+			return fmt.Errorf("claim %s/%s is another than that of volume %s", ref.Namespace, ref.Name, pv.Name)
 		}
-		c.Status.Capacity[v1.ResourceStorage] = pv.Spec.Capacity[v1.ResourceStorage]
-		delete(c.Status.AllocatedResourceStatuses, v1.ResourceStorage)
-		var left []v1.PersistentVolumeClaimCondition
-		for _, x := range c.Status.Conditions {
-			switch x.Type {
-			case v1.PersistentVolumeClaimResizing, v1.PersistentVolumeClaimFileSystemResizePending,
-				v1.PersistentVolumeClaimControllerResizeError, v1.PersistentVolumeClaimNodeResizeError:
-			default:
-				left = append(left, x)
-			}
+		if !change(c) {
+			return nil
 		}
-		c.Status.Conditions = left
-		_, err = claims.UpdateStatus(ctx, c, metav1.UpdateOptions{})
+		c, err = claims.UpdateStatus(ctx, c, metav1.UpdateOptions{})
 		return err
 	})
+	return c, err
 }
 
 // PendingDriverCalls are the calls that CSI drivers have not answered yet, oldest first, and the

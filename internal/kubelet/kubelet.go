@@ -116,6 +116,10 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Objects: cache, Mounts: o.Dependencies.Mounts,
 		Recorder: k.events, Journal: o.Journal, Node: k.nodeView,
 		Changed: func(uid types.UID) { k.podWorkers.ObjectsChanged(uid) },
+		Reject: func(uid types.UID, reason, message string) {
+			k.podWorkers.KillPod(uid, podplan.Termination{Cause: "rejected", Reason: reason, Message: message,
+				RequestedAt: time.Now()})
+		},
 	})
 	k.restoreVolumesInUse(ctx)
 	k.csi.health = k.newVolumeHealth()

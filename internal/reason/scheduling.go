@@ -27,6 +27,7 @@ const (
 	VolumeNoSpace        Code = "VolumeNoSpace"    // no storage left to make a volume from
 	VolumeTaken          Code = "VolumeTaken"      // another Pod has the volume and it cannot be shared
 	TooManyVolumes       Code = "TooManyVolumes"   // the node's limit of attached volumes is reached
+	DriverMissing        Code = "DriverMissing"    // a CSI driver that Pods need on their node is not there
 	FeatureMissing       Code = "FeatureMissing"   // the node's kubelet does not declare a feature that the Pod needs
 	NoDevices            Code = "NoDevices"        // not enough free devices of a class for a resource claim
 	DevicesElsewhere     Code = "DevicesElsewhere" // a claim's devices cannot be reached from the node

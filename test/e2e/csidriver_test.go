@@ -75,6 +75,12 @@ func TestDriverAsDaemonSet(t *testing.T) {
 		"--service-cluster-ip-range", "10.91.0.0/16")
 	c.shareKubeletDir()
 	c.Start()
+	if got := c.kubectl("get", "csidrivers,storageclasses", "-o", "name"); strings.TrimSpace(got) != "" {
+		t.Errorf("with --local-storage=false there are %s, want no driver and no class", got)
+	}
+	if made, err := os.Stat(filepath.Join(c.Dir, "local-storage")); err == nil {
+		t.Errorf("with --local-storage=false there is %s, want no directory of volumes", made.Name())
+	}
 	c.importImages("docker.io/library/busybox:1.28")
 	c.importDriverImage()
 	c.apply(c.Gantry("manifests", "csi-driver", "--image", driverImage, "--kubelet-dir",

@@ -111,9 +111,28 @@ func (w *writer) missing(pod string) (out []string) {
 	return out
 }
 
+// drained drains the node: the Pod that comes in place of the evicted one waits, because its volume
+// is here, until the node is there for it again.
+func (c *cluster) drained(ready func()) {
+	c.t.Helper()
+	uid := func() string {
+		out, _ := c.try("", "get", "pod", "pg-0", "-o", "jsonpath={.metadata.uid} {.status.conditions[*].reason}")
+		return out
+	}
+	before, _, _ := strings.Cut(uid(), " ")
+	c.kubectl("drain", "node-1", "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=2m")
+	c.eventually(time.Minute, "another Pod waits for the node", func() (string, bool) {
+		out := uid()
+		return out, !strings.HasPrefix(out, before) && strings.Contains(out, "Unschedulable")
+	})
+	c.kubectl("uncordon", "node-1")
+	ready()
+}
+
 // TestADatabaseLosesNothing runs PostgreSQL on a volume of the local driver and kills, at random
-// moments between two writes, Gantry with the driver in it, the database, and its Pod: what was
-// acknowledged is there afterwards, and in a copy of the volume that was made while it was written.
+// moments between two writes, Gantry with the driver in it, the database, and its Pod, and drains
+// its node: what was acknowledged is there afterwards, and in a copy of the volume that was made
+// while it was written.
 func TestADatabaseLosesNothing(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -143,6 +162,7 @@ func TestADatabaseLosesNothing(t *testing.T) {
 		{"the database", func() { _, _ = c.try("", "exec", "pg-0", "--", "sh", "-c", "kill -9 -1") }},
 		{"the Pod", func() { c.kubectl("delete", "pod", "pg-0", "--force", "--grace-period=0") }},
 		{"Gantry again", func() { c.Kill(); c.Start() }},
+		{"the node, which is drained", func() { c.drained(ready) }},
 	}
 	for _, kill := range kills {
 		ctx, stop := context.WithCancel(t.Context())

@@ -173,7 +173,7 @@ func TestVolumesMoveAsForetold(t *testing.T) {
 		p := l.staying()
 		for _, e := range events.Items {
 			if p != nil && p.UID != before && e.InvolvedObject.UID == p.UID &&
-				strings.Contains(e.Message, "Multi-Attach error") {
+				strings.Contains(e.Message, "Waiting for detach") {
 				return true
 			}
 		}

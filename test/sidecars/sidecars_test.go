@@ -1,6 +1,8 @@
 package sidecars
 
 import (
+	"bufio"
+	"context"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -8,8 +10,10 @@ import (
 	"testing"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume/csi/csitest"
+	"github.com/gantry-project/gantry/test/images"
 	"github.com/gantry-project/gantry/test/process"
 )
 
@@ -170,7 +174,8 @@ func TestAttachedWithSidecars(t *testing.T) {
 		Controls: []csipb.ControllerServiceCapability_RPC_Type{
 			csipb.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
 			csipb.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
-			csipb.ControllerServiceCapability_RPC_EXPAND_VOLUME}}).Start(t)
+			csipb.ControllerServiceCapability_RPC_EXPAND_VOLUME,
+			csipb.ControllerServiceCapability_RPC_MODIFY_VOLUME}}).Start(t)
 	driver.Register(t, filepath.Join(c.Dir, "kubelet/plugins_registry"))
 	c.eventually("machine-7", "get", "csinode", "node-1", "-o",
 		`jsonpath={.spec.drivers[?(@.name=="disk.example.com")].nodeID}`)
@@ -206,6 +211,9 @@ allowVolumeExpansion: true
 	}
 	c.kubectl("patch", "pvc", "disk", "-p", `{"spec":{"resources":{"requests":{"storage":"64Mi"}}}}`)
 	c.eventually("64Mi", "get", "pvc", "disk", "-o", "jsonpath={.status.capacity.storage}")
+	c.eventually("FileSystemResizeSuccessful FileSystemResizeSuccessful", "get", "events", "--field-selector",
+		"reason=FileSystemResizeSuccessful", "-o", "jsonpath={.items[*].reason}") // of the Pod and of the claim
+	c.modify(driver)
 	c.kubectl("delete", "pod", "disk", "--wait=true")
 	c.eventually("", "get", "volumeattachments", "-o", "name")
 	c.kubectl("delete", "pvc", "disk", "--wait=true")
@@ -214,9 +222,114 @@ allowVolumeExpansion: true
 	for _, call := range driver.Calls() {
 		order = append(order, strings.Fields(call)[0])
 	}
-	want = []string{"ControllerExpandVolume", "NodeExpandVolume", "NodeUnpublishVolume", "NodeUnstageVolume",
-		"ControllerUnpublishVolume", "DeleteVolume"}
+	want = []string{"ControllerExpandVolume", "NodeExpandVolume", "ControllerModifyVolume", "NodeUnpublishVolume",
+		"NodeUnstageVolume", "ControllerUnpublishVolume", "DeleteVolume"}
+	c.eventually("", "get", "volumeattributesclasses", "-o", "name") // nobody has it any more
 	if got := slices.Compact(order); !slices.Equal(got, want) {
 		t.Errorf("the driver was called %v, want %v", got, want)
 	}
+}
+
+// modify gives the claim disk a VolumeAttributesClass: the external-resizer has the driver take
+// what it says, and the class, which is deleted meanwhile, stays as long as the claim has it.
+func (c *cluster) modify(driver *csitest.Driver) {
+	c.t.Helper()
+	c.apply(`
+apiVersion: storage.k8s.io/v1
+kind: VolumeAttributesClass
+metadata: {name: gold}
+driverName: disk.example.com
+parameters: {iops: "9"}
+`)
+	c.kubectl("patch", "pvc", "disk", "-p", `{"spec":{"volumeAttributesClassName":"gold"}}`)
+	c.eventually("gold", "get", "pvc", "disk", "-o", "jsonpath={.status.currentVolumeAttributesClassName}")
+	c.eventually("gold", "get", "pv", "-o", "jsonpath={.items[*].spec.volumeAttributesClassName}")
+	r, ok := driver.Request("ControllerModifyVolume").(*csipb.ControllerModifyVolumeRequest)
+	if !ok || r.GetMutableParameters()["iops"] != "9" {
+		c.t.Errorf("modified with %v, want iops 9", driver.Request("ControllerModifyVolume"))
+	}
+	c.kubectl("delete", "volumeattributesclass", "gold", "--wait=false")
+	if got := c.kubectl("get", "volumeattributesclass", "gold", "-o", "name"); got == "" {
+		c.t.Error("the class that the claim has is gone")
+	}
+}
+
+// postgres is a database on a claim of its own, made from a source unless that is empty.
+func postgres(name, source string) string {
+	return strings.Replace(`
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: NAME}
+spec:
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 512Mi}}
+  `+source+`
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  terminationGracePeriodSeconds: 20
+  securityContext: {runAsUser: 65534, runAsGroup: 65534, fsGroup: 65534, fsGroupChangePolicy: OnRootMismatch}
+  volumes: [{name: data, persistentVolumeClaim: {claimName: NAME}}]
+  containers:
+  - name: pg
+    image: docker.io/library/postgres:15
+    volumeMounts: [{name: data, mountPath: /data}]
+    readinessProbe: {exec: {command: [psql, -c, "select 1"]}, periodSeconds: 1}
+`, "NAME", name, -1)
+}
+
+// A database that is written to is restored from a snapshot of its volume: what it had acknowledged
+// before the snapshot was asked for is there.
+func TestADatabaseIsRestoredFromASnapshot(t *testing.T) {
+	c := newCluster(t)
+	img, err := images.Postgres()
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(t.TempDir(), "postgres.tar")
+	if err := images.Archive(archive, map[string]images.Make{
+		"docker.io/library/postgres:15": func() (v1.Image, error) { return img, nil }}); err != nil {
+		t.Fatal(err)
+	}
+	c.Gantry("image", "import", "--data-dir", c.Dir, archive)
+	c.snapshots(filepath.Join(c.Dir, "kubelet/plugins/local.csi.gantry.dev/csi.sock"))
+	c.apply(snapshotClass)
+	c.apply(postgres("data", ""))
+	c.ready("data")
+	c.kubectl("exec", "data", "--", "psql", "-c", "create table t (id int primary key)")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	const write = `i=0; while i=$((i+1)); do psql -q -c "insert into t values ($i)" && echo $i; done`
+	cmd := exec.CommandContext(ctx, filepath.Join(c.Bin, "gantry"), "kubectl", "--kubeconfig", c.Kubeconfig, "exec",
+		"data", "--", "sh", "-c", write)
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := bufio.NewScanner(out)
+	acknowledged := 0
+	for acknowledged < 20 && rows.Scan() {
+		acknowledged++
+	}
+	if acknowledged < 20 {
+		t.Fatalf("got %d acknowledged rows, want 20 and more to come", acknowledged)
+	}
+	c.apply(snapshot)
+	c.eventually("true", "get", "volumesnapshot", "before", "-o", "jsonpath={.status.readyToUse}")
+	c.apply(postgres("restored", fromSnapshot))
+	c.ready("restored")
+	cancel()
+	_ = cmd.Wait() // cancelled
+	got := c.kubectl("exec", "restored", "--", "psql", "-At", "-c", "select count(*) from t where id <= 20")
+	if got != "20" {
+		t.Errorf("got %s of the 20 rows that were acknowledged before the snapshot, want all", got)
+	}
+	c.kubectl("delete", "pod", "data", "restored", "--wait=true")
+	c.kubectl("delete", "pvc", "data", "restored", "--wait=true")
+	c.kubectl("delete", "volumesnapshot", "before", "--wait=true")
 }

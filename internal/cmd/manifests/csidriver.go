@@ -122,7 +122,7 @@ func (d *csiDriver) role() *rbacv1.ClusterRole {
 			rule("", "persistentvolumes", and("create", "update", "patch", "delete")),
 			rule("", "persistentvolumeclaims", and("update", "patch")),
 			rule("", "persistentvolumeclaims/status", []string{"update", "patch"}),
-			rule("", "nodes", read),
+			rule("", "nodes", read), rule("gateway.networking.k8s.io", "referencegrants", read),
 			rule(storage, "storageclasses,csidrivers", and("create")),
 			rule(storage, "csinodes", read), rule(snapshots, "volumesnapshotcontents", []string{"patch"}),
 			rule(storage, "csistoragecapacities", and("create", "update", "delete")))

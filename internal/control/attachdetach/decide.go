@@ -15,6 +15,9 @@ import (
 	nodeutil "github.com/gantry-project/gantry/internal/node"
 )
 
+// attachTimeout is after what time an attacher is said to be waited for, as upstream.
+const attachTimeout = 2 * time.Minute
+
 // maxWaitForUnmountDuration is how long a volume stays attached that a node that is not Ready has
 // in use, as upstream.
 const maxWaitForUnmountDuration = 6 * time.Minute
@@ -70,7 +73,7 @@ func Decide(in In) Plan {
 		byNode[a.Spec.NodeName] = a
 		if len(users[a.Spec.NodeName]) == 0 {
 			in.detach(&p, a)
-		} else if a.DeletionTimestamp == nil {
+		} else {
 			in.attached(&p, a, users[a.Spec.NodeName])
 		}
 	}
@@ -83,7 +86,9 @@ func Decide(in In) Plan {
 			continue // it is attached, on the way, or has to go first
 		}
 		if others := in.exclusive(node, len(p.Attach) > 0); others != nil {
-			p.Events = append(p.Events, in.multiAttachError(users, node, others)...)
+			if len(others) > 0 { // else it is said once it is attached there
+				p.Events = append(p.Events, in.multiAttachError(users, node, others)...)
+			}
 			continue
 		}
 		p.Attach = append(p.Attach, in.attachment(node))
@@ -162,7 +167,8 @@ func (in In) forced(n *v1.Node, attachment string) string {
 	return ""
 }
 
-// attached tells the node of a volume that is attached, and its Pods of one that cannot be.
+// attached tells the node of a volume that is attached, and its Pods of one that cannot be, that an
+// attacher does not attach in time, or that has to be detached first and is not in time.
 func (in In) attached(p *Plan, a *storagev1.VolumeAttachment, users []*v1.Pod) {
 	node := in.Nodes(a.Spec.NodeName)
 	say := func(kind, reason, message string) {
@@ -170,14 +176,32 @@ func (in In) attached(p *Plan, a *storagev1.VolumeAttachment, users []*v1.Pod) {
 			p.Events = append(p.Events, Event{pod, kind, reason, message})
 		}
 	}
+	failed := func(why string) {
+		say(v1.EventTypeWarning, "FailedAttachVolume", volumeMessage("AttachVolume.Attach failed", in.Volume, ": "+why))
+	}
 	switch {
+	case a.DeletionTimestamp != nil:
+		if in.waited(p, *a.DeletionTimestamp) {
+			failed("volume attachment is being deleted")
+		}
 	case a.Status.Attached && !hasAttached(node, UniqueVolumeName(in.Volume)):
 		p.PutOn = append(p.PutOn, node.Name)
 		say(v1.EventTypeNormal, "SuccessfulAttachVolume", volumeMessage("AttachVolume.Attach succeeded", in.Volume, ""))
 	case !a.Status.Attached && a.Status.AttachError != nil:
-		say(v1.EventTypeWarning, "FailedAttachVolume",
-			volumeMessage("AttachVolume.Attach failed", in.Volume, ": "+a.Status.AttachError.Message))
+		failed(a.Status.AttachError.Message)
+	case !a.Status.Attached && in.waited(p, a.CreationTimestamp):
+		failed(fmt.Sprintf("timed out waiting for external-attacher of %s CSI driver to attach volume %s",
+			in.Volume.Spec.CSI.Driver, in.Volume.Spec.CSI.VolumeHandle))
 	}
+}
+
+// waited tells whether an attacher was given its time; if not, the plan is made again then.
+func (in In) waited(p *Plan, since metav1.Time) bool {
+	left := attachTimeout - in.Now.Sub(since.Time)
+	if left > 0 {
+		p.wake(left)
+	}
+	return left <= 0
 }
 
 func volumeMessage(prefix string, v *v1.PersistentVolume, suffix string) string {
@@ -185,8 +209,12 @@ func volumeMessage(prefix string, v *v1.PersistentVolume, suffix string) string 
 }
 
 // exclusive are the other nodes that keep the volume from being attached to this one; nil when none
-// does. soon: it is about to be attached to another.
+// does. soon: it is about to be attached to another. A volume that names no access mode is the
+// attacher's to refuse, as upstream.
 func (in In) exclusive(node string, soon bool) []string {
+	if len(in.Volume.Spec.AccessModes) == 0 {
+		return nil
+	}
 	for _, m := range in.Volume.Spec.AccessModes {
 		if m == v1.ReadWriteMany || m == v1.ReadOnlyMany {
 			return nil
@@ -212,12 +240,13 @@ func (in In) multiAttachError(users map[string][]*v1.Pod, node string, others []
 	}
 	var out []Event
 	for _, pod := range users[node] {
-		message := "Volume is already exclusively attached to one node and can't be attached to another"
+		message := "Volume is already exclusively attached to one node, waiting on detach before it can be attached " +
+			"to another node"
 		if len(holders) > 0 {
 			message = holdersMessage(pod.Namespace, holders)
 		}
 		out = append(out, Event{pod, v1.EventTypeWarning, "FailedAttachVolume",
-			volumeMessage("Multi-Attach error", in.Volume, message)})
+			volumeMessage("Waiting for detach", in.Volume, message)})
 	}
 	return out
 }

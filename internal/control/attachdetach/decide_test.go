@@ -21,6 +21,9 @@ const (
 	diskName = v1.UniqueVolumeName("kubernetes.io/csi/disk.example.com^vol-1")
 )
 
+// begin is when attachments were made.
+var begin = time.Unix(10000, 0)
+
 func disk(modes ...v1.PersistentVolumeAccessMode) *v1.PersistentVolume {
 	return &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{
 		AccessModes: modes, ClaimRef: &v1.ObjectReference{Namespace: "ns", Name: "data"},
@@ -38,7 +41,7 @@ func user(ns, name, node string, change ...func(*v1.Pod)) *v1.Pod {
 
 func attachmentOf(node string, change ...func(*storagev1.VolumeAttachment)) *storagev1.VolumeAttachment {
 	a := In{Volume: disk()}.attachment(node)
-	a.Status.Attached = true
+	a.Status.Attached, a.CreationTimestamp = true, metav1.NewTime(begin)
 	for _, f := range change {
 		f(a)
 	}
@@ -75,7 +78,7 @@ func setTerminatingWithoutContainers(p *v1.Pod) {
 }
 
 func setNotAttached(a *storagev1.VolumeAttachment) { a.Status.Attached = false }
-func leaving(a *storagev1.VolumeAttachment)        { a.DeletionTimestamp = &metav1.Time{} }
+func leaving(a *storagev1.VolumeAttachment)        { a.DeletionTimestamp = &metav1.Time{Time: begin} }
 func failing(a *storagev1.VolumeAttachment) {
 	a.Status = storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{Message: "no such disk"}}
 }
@@ -116,14 +119,14 @@ func attachmentNames(verb string, names []string) (out []string) {
 
 // row: CSI-15, CSI-09
 func TestDecide(t *testing.T) {
-	rwo, rwx := v1.ReadWriteOnce, v1.ReadWriteMany
+	rwo, rwx, rox := v1.ReadWriteOnce, v1.ReadWriteMany, v1.ReadOnlyMany
 	for name, c := range map[string]struct {
 		pods        []*v1.Pod
 		attachments []*storagev1.VolumeAttachment
 		nodes       []*v1.Node
 		modes       []v1.PersistentVolumeAccessMode
-		unwanted    time.Duration
-		direct      bool // the driver attaches nothing
+		unwanted    time.Duration // since begin
+		direct      bool          // the driver attaches nothing
 		want        string
 	}{
 		"a Pod came": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
@@ -137,7 +140,11 @@ func TestDecide(t *testing.T) {
 		"a Pod that is done on a node that keeps volumes": {pods: []*v1.Pod{user("ns", "p", "n1", setSucceeded)},
 			nodes: []*v1.Node{node("n1", withDecision)}, want: "attach pv by disk.example.com to n1"},
 		"on its way": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
-			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", setNotAttached)}},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", setNotAttached)}, want: "again in 2m0s"},
+		"nobody attaches it": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", setNotAttached)}, unwanted: 2 * time.Minute,
+			want: `ns/p Warning FailedAttachVolume: AttachVolume.Attach failed for volume "pv" : timed out waiting ` +
+				"for external-attacher of disk.example.com CSI driver to attach volume vol-1"},
 		"attached": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")},
 			want:        `on n1; ns/p Normal SuccessfulAttachVolume: AttachVolume.Attach succeeded for volume "pv" `},
@@ -169,30 +176,41 @@ func TestDecide(t *testing.T) {
 		"on its way out": {nodes: []*v1.Node{node("n1")},
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", leaving)}},
 		"wanted on the way out": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
-			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", leaving)}},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", leaving)}, want: "again in 2m0s"},
+		"wanted, and nobody detaches it": {pods: []*v1.Pod{user("ns", "p", "n1")}, nodes: []*v1.Node{node("n1")},
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1", leaving)}, unwanted: 2 * time.Minute,
+			want: `ns/p Warning FailedAttachVolume: AttachVolume.Attach failed for volume "pv" : volume attachment ` +
+				"is being deleted"},
 		"two nodes want what one may have": {modes: []v1.PersistentVolumeAccessMode{rwo},
 			pods:        []*v1.Pod{user("ns", "a", "n1"), user("ns", "b", "n2"), user("ns", "c", "n2")},
 			nodes:       []*v1.Node{node("n1", attachedTo), node("n2")},
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")},
-			want: `ns/b Warning FailedAttachVolume: Multi-Attach error for volume "pv" Volume is already used by ` +
+			want: `ns/b Warning FailedAttachVolume: Waiting for detach for volume "pv" Volume is already used by ` +
 				`pod(s) a; ` +
-				`ns/c Warning FailedAttachVolume: Multi-Attach error for volume "pv" Volume is already used by ` +
+				`ns/c Warning FailedAttachVolume: Waiting for detach for volume "pv" Volume is already used by ` +
 				`pod(s) a`},
 		"nobody holds what one may have": {modes: []v1.PersistentVolumeAccessMode{rwo},
 			pods: []*v1.Pod{user("ns", "b", "n2")}, nodes: []*v1.Node{node("n1", attachedTo, using), node("n2")},
 			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")},
-			want: `ns/b Warning FailedAttachVolume: Multi-Attach error for volume "pv" Volume is already exclusively ` +
-				`attached ` +
-				`to one node and can't be attached to another; again in 6m0s`},
+			want: `ns/b Warning FailedAttachVolume: Waiting for detach for volume "pv" Volume is already exclusively ` +
+				`attached to one node, waiting on detach before it can be attached to another node; again in 6m0s`},
 		"two nodes want what many may have": {modes: []v1.PersistentVolumeAccessMode{rwx},
 			pods:  []*v1.Pod{user("ns", "a", "n1"), user("ns", "b", "n2")},
 			nodes: []*v1.Node{node("n1"), node("n2")}, want: "attach pv by disk.example.com to n1; attach pv by " +
 				"disk.example.com to n2"},
+		"two nodes want what many may read": {modes: []v1.PersistentVolumeAccessMode{rwo, rox},
+			pods:  []*v1.Pod{user("ns", "a", "n1"), user("ns", "b", "n2")},
+			nodes: []*v1.Node{node("n1", attachedTo), node("n2")}, want: "attach pv by disk.example.com to n2",
+			attachments: []*storagev1.VolumeAttachment{attachmentOf("n1")}},
+		"two nodes want what one may have, at once": {modes: []v1.PersistentVolumeAccessMode{rwo},
+			pods:  []*v1.Pod{user("ns", "a", "n1"), user("ns", "b", "n2")},
+			nodes: []*v1.Node{node("n1"), node("n2")},
+			want:  "attach pv by disk.example.com to n1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := time.Now()
+			now := begin.Add(c.unwanted)
 			got := Decide(In{Now: now, Volume: disk(c.modes...), Pods: c.pods, Attachments: c.attachments,
-				Attachable: !c.direct, UnwantedSince: func(string) time.Time { return now.Add(-c.unwanted) },
+				Attachable: !c.direct, UnwantedSince: func(string) time.Time { return begin },
 				Nodes: func(name string) *v1.Node {
 					for _, n := range c.nodes {
 						if n.Name == name {

@@ -3,14 +3,16 @@ package endpointslicemirroring
 import (
 	"fmt"
 	"maps"
-	"net/netip"
+	"slices"
 	"sort"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/endpointslice/util"
+	netutils "k8s.io/utils/net"
 	"k8s.io/utils/ptr"
 )
 
@@ -33,6 +35,24 @@ func ShouldMirror(e *corev1.Endpoints) bool {
 type Plan struct {
 	Create, Update, Delete []*discoveryv1.EndpointSlice
 	Counts                 Counts
+	Warnings               []Warning
+}
+
+// Warning is an event about Endpoints of which something is not mirrored.
+type Warning struct{ Reason, Message string }
+
+// warnings are upstream's, of addresses that are left out; skipped includes the invalid.
+func warnings(skipped, invalid int) (out []Warning) {
+	if invalid > 0 {
+		out = append(out, Warning{"InvalidIPAddress",
+			fmt.Sprintf("Skipped %d invalid IP addresses when mirroring to EndpointSlices", invalid)})
+	}
+	if skipped > invalid {
+		out = append(out, Warning{"TooManyAddressesToMirror",
+			fmt.Sprintf("A max of %d addresses can be mirrored to EndpointSlices per Endpoints subset. %d addresses "+
+				"were skipped", maxEndpointsPerSubset, skipped)})
+	}
+	return out
 }
 
 // Counts are endpoints and slices as upstream's metrics count them: endpoints that slices gain, get
@@ -72,8 +92,8 @@ func Next(service *corev1.Service, e *corev1.Endpoints, have []*discoveryv1.Endp
 	for _, s := range have {
 		left[keyOf(s)] = append(left[keyOf(s)], s)
 	}
-	wanted, skipped := slicesOf(service, e)
-	plan.Counts.Skipped = skipped
+	wanted, skipped, invalid := slicesOf(service, e)
+	plan.Counts.Skipped, plan.Warnings = skipped, warnings(skipped, invalid)
 	for _, want := range wanted {
 		key := keyOf(want)
 		same := left[key]
@@ -100,49 +120,56 @@ func Next(service *corev1.Service, e *corev1.Endpoints, have []*discoveryv1.Endp
 	return plan
 }
 
-// keyOf returns the immutable part of a slice: IP family and ports.
+// keyOf returns the immutable part of a slice: IP family and ports, in whatever order.
 func keyOf(s *discoveryv1.EndpointSlice) string {
-	key := string(s.AddressType)
+	var ports []string
 	for _, p := range s.Ports {
-		key += fmt.Sprintf(",%s/%s/%d/%s", ptr.Deref(p.Name, ""), ptr.Deref(p.Protocol, ""), ptr.Deref(p.Port, 0),
-			ptr.Deref(p.AppProtocol, ""))
+		ports = append(ports, fmt.Sprintf("%s/%s/%d/%s", ptr.Deref(p.Name, ""), ptr.Deref(p.Protocol, ""),
+			ptr.Deref(p.Port, 0), ptr.Deref(p.AppProtocol, "")))
 	}
-	return key
+	slices.Sort(ports)
+	return string(s.AddressType) + "," + strings.Join(ports, ",")
 }
 
-// slicesOf returns the slices that Endpoints are mirrored in, and how many addresses are left out.
-func slicesOf(service *corev1.Service, e *corev1.Endpoints) (out []*discoveryv1.EndpointSlice, skipped int) {
-	index := map[string]*discoveryv1.EndpointSlice{}
-	for i := range e.Subsets {
-		subset := &e.Subsets[i]
+// slicesOf returns the slices that Endpoints are mirrored in, how many addresses are left out, and
+// how many of those are invalid.
+func slicesOf(service *corev1.Service, e *corev1.Endpoints) (out []*discoveryv1.EndpointSlice, skipped, invalid int) {
+	for _, subset := range repack(e.Subsets) {
+		byFamily := map[discoveryv1.AddressType]*discoveryv1.EndpointSlice{}
 		n := 0
 		add := func(addresses []corev1.EndpointAddress, ready bool) {
 			for _, a := range addresses {
-				if n++; n > maxEndpointsPerSubset {
+				ip := netutils.ParseIPSloppy(a.IP)
+				switch {
+				case n >= maxEndpointsPerSubset:
 					skipped++
 					continue
+				case ip == nil:
+					skipped, invalid = skipped+1, invalid+1
+					continue
 				}
-				s := newSlice(service, e, subset, a.IP)
-				key := keyOf(s)
-				if index[key] == nil {
-					index[key] = s
-					out = append(out, s)
+				n++
+				family := discoveryv1.AddressTypeIPv4
+				if ip.To4() == nil {
+					family = discoveryv1.AddressTypeIPv6
 				}
-				index[key].Endpoints = append(index[key].Endpoints, endpoint(a, ready))
+				if byFamily[family] == nil {
+					byFamily[family] = newSlice(service, e, subset.Ports, family)
+					out = append(out, byFamily[family])
+				}
+				a.IP = ip.String() // written as it is usual
+				byFamily[family].Endpoints = append(byFamily[family].Endpoints, endpoint(a, ready))
 			}
 		}
 		add(subset.Addresses, true)
 		add(subset.NotReadyAddresses, false)
 	}
-	return out, skipped
+	return out, skipped, invalid
 }
 
-func newSlice(service *corev1.Service, e *corev1.Endpoints, subset *corev1.EndpointSubset,
-	ip string) *discoveryv1.EndpointSlice {
-	s := &discoveryv1.EndpointSlice{AddressType: discoveryv1.AddressTypeIPv4}
-	if a, err := netip.ParseAddr(ip); err == nil && a.Is6() {
-		s.AddressType = discoveryv1.AddressTypeIPv6
-	}
+func newSlice(service *corev1.Service, e *corev1.Endpoints, ports []corev1.EndpointPort,
+	family discoveryv1.AddressType) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{AddressType: family}
 	s.GenerateName, s.Namespace = service.Name+"-", service.Namespace
 	s.Labels = maps.Clone(e.Labels)
 	if s.Labels == nil {
@@ -151,10 +178,11 @@ func newSlice(service *corev1.Service, e *corev1.Endpoints, subset *corev1.Endpo
 	s.Labels[discoveryv1.LabelServiceName], s.Labels[discoveryv1.LabelManagedBy] = service.Name, manager
 	s.Annotations = maps.Clone(e.Annotations)
 	delete(s.Annotations, corev1.LastAppliedConfigAnnotation)
-	s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(service,
-		corev1.SchemeGroupVersion.WithKind("Service"))}
-	for i := range subset.Ports {
-		p := subset.Ports[i]
+	delete(s.Annotations, corev1.EndpointsLastChangeTriggerTime)
+	s.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(e,
+		corev1.SchemeGroupVersion.WithKind("Endpoints"))}
+	for i := range ports {
+		p := ports[i]
 		s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: &p.Name, Port: &p.Port, Protocol: &p.Protocol,
 			AppProtocol: p.AppProtocol})
 	}

@@ -1,7 +1,8 @@
 // Package endpointslicemirroring mirrors manually written Endpoints, of Services without a
 // selector, in EndpointSlices.
 //
-// In: Endpoints, Services without a selector. Out: slices.
+// In: Endpoints, Services without a selector. Out: slices, events about addresses that are left
+// out.
 package endpointslicemirroring
 
 import (
@@ -69,6 +70,11 @@ func (c *controller) syncEndpoints(ctx context.Context, key string) (time.Durati
 		service.Spec.Type != corev1.ServiceTypeExternalName && ShouldMirror(e) {
 		plan, mirrors = Next(service, e, have), true
 		plan.Counts.observe()
+		for _, w := range plan.Warnings {
+			if c.controllerContext.Recorder != nil {
+				c.controllerContext.Recorder.Event(e, corev1.EventTypeWarning, w.Reason, w.Message)
+			}
+		}
 	}
 	c.mirrored.note(key, mirrors, plan.Counts)
 	return 0, c.do(ctx, ns, plan)

@@ -9,8 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/testutil"
+
+	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 )
 
 var db = &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "db", Namespace: "ns", UID: "u"}}
@@ -64,10 +69,10 @@ func texts(all []*discoveryv1.EndpointSlice) string {
 }
 
 func TestSlicesOfSubsets(t *testing.T) {
-	many := func(n int) string {
+	many := func(net string, n int) string {
 		var out []string
 		for i := range n {
-			out = append(out, fmt.Sprintf("10.0.%d.%d", i/250, 1+i%250))
+			out = append(out, fmt.Sprintf("10.%s.%d.%d", net, i/250, 1+i%250))
 		}
 		return strings.Join(out, " ")
 	}
@@ -87,8 +92,14 @@ func TestSlicesOfSubsets(t *testing.T) {
 		"subsets of the same": {endpoints(subset("10.0.0.1", "", port("a", 1)), subset("10.0.0.2", "", port("a", 1))),
 			"IPv4 a:1 = 10.0.0.1 10.0.0.2"},
 		"without ports":         {endpoints(subset("10.0.0.1", "")), "IPv4 = 10.0.0.1"},
-		"what is no address":    {endpoints(subset("x", "")), "IPv4 = x"},
-		"an IPv4 in IPv6 dress": {endpoints(subset("::ffff:10.0.0.1", "")), "IPv6 = ::ffff:10.0.0.1"},
+		"what is no address":    {endpoints(subset("x 10.0.0.1", "y")), "IPv4 = 10.0.0.1"},
+		"an IPv4 in IPv6 dress": {endpoints(subset("::ffff:10.0.0.1", "")), "IPv4 = 10.0.0.1"},
+		"with leading zeros":    {endpoints(subset("010.00.0.01", "")), "IPv4 = 10.0.0.1"},
+		"twice":                 {endpoints(subset("10.0.0.1", "10.0.0.1", port("a", 1))), "IPv4 a:1 = 10.0.0.1!"},
+		"ports of the same addresses": {endpoints(subset("10.0.0.1", "10.0.0.2", port("a", 1)),
+			subset("10.0.0.1", "10.0.0.2", port("b", 2))), "IPv4 a:1 b:2 = 10.0.0.1 10.0.0.2!"},
+		"ports of others": {endpoints(subset("10.0.0.1 10.0.0.2", "", port("a", 1)), subset("10.0.0.1", "10.0.0.2",
+			port("b", 2))), "IPv4 a:1 = 10.0.0.1 10.0.0.2; IPv4 b:2 = 10.0.0.1 10.0.0.2!"},
 	} {
 		if got := texts(Next(db, c.e, nil).Create); got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
@@ -96,22 +107,77 @@ func TestSlicesOfSubsets(t *testing.T) {
 	}
 	for _, c := range []struct{ ready, not, want int }{{1000, 0, 1000}, {1001, 0, 1000}, {999, 2, 1000},
 		{1000, 1, 1000}, {500, 499, 999}} {
-		plan := Next(db, endpoints(subset(many(c.ready), many(c.not), port("a", 1))), nil)
+		plan := Next(db, endpoints(subset(many("0", c.ready), many("1", c.not), port("a", 1))), nil)
 		if got := len(plan.Create[0].Endpoints); got != c.want || len(plan.Create) != 1 {
 			t.Errorf("%d and %d not ready: got %d, want %d", c.ready, c.not, got, c.want)
 		}
 	}
-	// the bound is of each subset
-	plan := Next(db, endpoints(subset(many(1001), "", port("a", 1)), subset("10.9.9.9", "", port("a", 1))), nil)
-	if got := len(plan.Create[0].Endpoints); got != 1001 {
-		t.Errorf("two subsets: got %d, want 1001", got)
+	// the bound is of all that have the same ports
+	plan := Next(db, endpoints(subset(many("0", 1000), "", port("a", 1)), subset("10.9.9.9", "", port("a", 1)),
+		subset("10.9.9.8", "", port("b", 1))), nil)
+	if got := len(plan.Create[0].Endpoints); got != 1000 || len(plan.Create) != 2 {
+		t.Errorf("three subsets: got %d in the first of %d slices, want 1000 of 2", got, len(plan.Create))
+	}
+}
+
+// What is left out is told about the Endpoints, in upstream's words.
+func TestWhatIsLeftOutIsSaid(t *testing.T) {
+	const tooMany = "TooManyAddressesToMirror: A max of 1000 addresses can be mirrored to EndpointSlices per " +
+		"Endpoints subset. %d addresses were skipped"
+	const invalid = "InvalidIPAddress: Skipped %d invalid IP addresses when mirroring to EndpointSlices"
+	var many []string
+	for i := range maxEndpointsPerSubset {
+		many = append(many, fmt.Sprintf("10.1.%d.%d", i/250, i%250))
+	}
+	full := strings.Join(many, " ")
+	for name, c := range map[string]struct {
+		e    *corev1.Endpoints
+		want []string
+	}{
+		"all are mirrored": {endpoints(subset(full, "", port("a", 1))), nil},
+		"no addresses":     {endpoints(subset("x 10.0.0.1", "y", port("a", 1))), []string{fmt.Sprintf(invalid, 2)}},
+		"too many": {endpoints(subset(full, "10.0.0.1 10.0.0.2", port("a", 1))),
+			[]string{fmt.Sprintf(tooMany, 2)}},
+		"both": {endpoints(subset("x "+full+" 10.0.0.1", "", port("a", 1))),
+			[]string{fmt.Sprintf(invalid, 1), fmt.Sprintf(tooMany, 2)}},
+	} {
+		client := fake.NewClientset()
+		shared := informers.NewSharedInformerFactory(client, 0)
+		said := record.NewFakeRecorder(9)
+		d := controllerruntime.ControllerContext{Client: client, Informers: shared, Recorder: said}
+		core := shared.Core().V1()
+		k := &controller{controllerContext: d, services: core.Services().Lister(), endpoints: core.Endpoints().Lister(),
+			slices: shared.Discovery().V1().EndpointSlices().Lister(), mirrored: mirrored{by: map[string]Counts{}}}
+		if err := core.Services().Informer().GetIndexer().Add(db); err != nil {
+			t.Fatal(err)
+		}
+		if err := core.Endpoints().Informer().GetIndexer().Add(c.e); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.syncEndpoints(t.Context(), "ns/db"); err != nil {
+			t.Fatal(err)
+		}
+		close(said.Events)
+		var got []string
+		for e := range said.Events {
+			kind, rest, _ := strings.Cut(e, " ")
+			reason, message, _ := strings.Cut(rest, " ")
+			if kind != corev1.EventTypeWarning {
+				t.Errorf("%s: got an event of type %s, want Warning", name, kind)
+			}
+			got = append(got, reason+": "+message)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
 	}
 }
 
 func TestAMirroredSliceIsOfItsService(t *testing.T) {
 	e := endpoints(subset("10.0.0.1", "", port("a", 1)))
 	e.Labels = map[string]string{"l": "1", discoveryv1.LabelServiceName: "other", discoveryv1.LabelManagedBy: "me"}
-	e.Annotations = map[string]string{"a": "1", corev1.LastAppliedConfigAnnotation: "x"}
+	e.Annotations = map[string]string{"a": "1", corev1.LastAppliedConfigAnnotation: "x",
+		corev1.EndpointsLastChangeTriggerTime: "y"}
 	node := "n"
 	https := "https"
 	e.Subsets[0].Addresses[0].NodeName, e.Subsets[0].Addresses[0].TargetRef = &node, &corev1.ObjectReference{Name: "p"}
@@ -124,11 +190,11 @@ func TestAMirroredSliceIsOfItsService(t *testing.T) {
 		*s.Ports[0].Protocol,
 		" ", s.Endpoints[0].Hostname == nil)
 	want := "ns db- map[endpointslice.kubernetes.io/managed-by:endpointslicemirroring-controller.k8s.io " +
-		"kubernetes.io/service-name:db l:1] map[a:1] Service v1 db true n p https TCP true"
+		"kubernetes.io/service-name:db l:1] map[a:1] Endpoints v1 db true n p https TCP true"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if e.Labels[discoveryv1.LabelServiceName] != "other" || len(e.Annotations) != 2 {
+	if e.Labels[discoveryv1.LabelServiceName] != "other" || len(e.Annotations) != 3 {
 		t.Errorf("the Endpoints themselves changed: %v %v", e.Labels, e.Annotations)
 	}
 }

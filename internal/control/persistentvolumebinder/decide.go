@@ -2,11 +2,13 @@ package persistentvolumebinder
 
 import (
 	"fmt"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/storage/volume"
+	"k8s.io/utils/ptr"
 )
 
 // In is what the binder reads besides the object itself.
@@ -16,6 +18,7 @@ type In struct {
 	Class   *storagev1.StorageClass                         // of the claim; nil: it does not exist
 	Default *storagev1.StorageClass                         // of claims that name none; nil: there is none
 	Claim   func(ns, name string) *v1.PersistentVolumeClaim // nil: it does not exist
+	Waiting []string                                        // Pods that use the claim and are not scheduled, by name
 }
 
 // Step is the next thing to do for a claim or volume: at most one write, and an event. The write's
@@ -79,10 +82,14 @@ func lostClaim(c *v1.PersistentVolumeClaim, reason, message string) Step {
 func bindingMismatch(v *v1.PersistentVolume, c *v1.PersistentVolumeClaim) string {
 	want, have := c.Spec.Resources.Requests[v1.ResourceStorage], v.Spec.Capacity[v1.ResourceStorage]
 	switch {
+	case v.DeletionTimestamp != nil:
+		return fmt.Sprintf("the volume is marked for deletion %q", v.Name)
 	case have.Cmp(want) < 0:
 		return "requested PV is too small"
 	case volume.GetPersistentVolumeClass(v) != volume.GetPersistentVolumeClaimClass(c):
 		return "storageClassName does not match"
+	case ptr.Deref(v.Spec.VolumeAttributesClassName, "") != ptr.Deref(c.Spec.VolumeAttributesClassName, ""):
+		return "volumeAttributesClassName does not match"
 	case volume.CheckVolumeModeMismatches(&c.Spec, &v.Spec):
 		return "incompatible volumeMode"
 	case !volume.CheckAccessModes(c, v):
@@ -114,8 +121,7 @@ func syncUnboundClaim(c *v1.PersistentVolumeClaim, in In) Step {
 	}
 	switch {
 	case waits && !volume.IsDelayBindingProvisioning(c):
-		return eventStep(v1.EventTypeNormal, "WaitForFirstConsumer",
-			"waiting for first consumer to be created before binding")
+		return waitForPod(in.Waiting)
 	case class == "":
 		return eventStep(v1.EventTypeNormal, "FailedBinding",
 			"no persistent volumes available for this claim and no storage class is set")
@@ -127,6 +133,20 @@ func syncUnboundClaim(c *v1.PersistentVolumeClaim, in In) Step {
 			in.Class.Provisioner))
 	}
 	return provisionClaim(c, in.Class.Provisioner)
+}
+
+// waitForPod says whom a claim waits for: Pods that are not scheduled, or any at all.
+func waitForPod(pods []string) Step {
+	switch len(pods) {
+	case 0:
+		return eventStep(v1.EventTypeNormal, "WaitForFirstConsumer",
+			"waiting for first consumer to be created before binding")
+	case 1:
+		return eventStep(v1.EventTypeNormal, "WaitForPodScheduled", fmt.Sprintf("waiting for pod %s to be scheduled",
+			pods[0]))
+	}
+	return eventStep(v1.EventTypeNormal, "WaitForPodScheduled", fmt.Sprintf("waiting for pods %s to be scheduled",
+		strings.Join(pods, ",")))
 }
 
 // provisionClaim requests a volume from an external provisioner.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 )
 
@@ -111,6 +112,8 @@ func TestClaimsFindVolumes(t *testing.T) {
 	named := func(v string) func(*v1.PersistentVolumeClaim) {
 		return func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeName = v }
 	}
+	gold := func(c *v1.PersistentVolumeClaim) { c.Spec.VolumeAttributesClassName = ptr.To("gold") }
+	golden := func(v *v1.PersistentVolume) { v.Spec.VolumeAttributesClassName = ptr.To("gold") }
 	completed := func(c *v1.PersistentVolumeClaim) {
 		metav1.SetMetaDataAnnotation(&c.ObjectMeta, "pv.kubernetes.io/bind-completed", "yes")
 	}
@@ -138,6 +141,15 @@ func TestClaimsFindVolumes(t *testing.T) {
 			`claim  "v", v Available "x": FailedBinding`},
 		"named, but too small": {claim(named("v")), class(local, now),
 			[]*v1.PersistentVolume{vol("v", "1Mi")}, `claim  "v", v Available "": VolumeMismatch`},
+		"named, but of another class of attributes": {claim(named("v"), gold), class(local, now),
+			[]*v1.PersistentVolume{vol("v", "2Gi")}, `claim  "v", v Available "": VolumeMismatch`},
+		"of the same class of attributes": {claim(gold), class(local, now),
+			[]*v1.PersistentVolume{vol("other", "1Gi"), vol("v", "2Gi", golden)},
+			`claim Bound "v", other Available "", v Bound "data"`},
+		"named, but being deleted": {claim(named("v")), class(local, now),
+			[]*v1.PersistentVolume{vol("v", "2Gi", func(v *v1.PersistentVolume) {
+				v.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+			})}, `claim  "v", v Available "": VolumeMismatch`},
 		"named, not there yet": {claim(named("v")), class(local, now), nil, `claim  "v"`},
 		"waits for a Pod": {claim(), class(local, later), []*v1.PersistentVolume{vol("v", "2Gi")},
 			`claim  "", v Available "": WaitForFirstConsumer`},
@@ -166,6 +178,20 @@ func TestClaimsFindVolumes(t *testing.T) {
 	} {
 		if got := settle(t, x.c, x.class, x.volumes...); got != x.want {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, x.want)
+		}
+	}
+}
+
+// A claim names the Pods that it waits for, in upstream's words.
+func TestAClaimNamesThePodsThatItWaitsFor(t *testing.T) {
+	for want, pods := range map[string][]string{
+		"WaitForFirstConsumer: waiting for first consumer to be created before binding": nil,
+		"WaitForPodScheduled: waiting for pod a to be scheduled":                        {"a"},
+		"WaitForPodScheduled: waiting for pods a,b to be scheduled":                     {"a", "b"},
+	} {
+		s := ForClaim(claim(), In{Class: class("x", storagev1.VolumeBindingWaitForFirstConsumer), Waiting: pods})
+		if got := s.Reason + ": " + s.Message; got != want || s.EventType != v1.EventTypeNormal {
+			t.Errorf("got %s %q, want Normal %q", s.EventType, got, want)
 		}
 	}
 }

@@ -5,7 +5,8 @@
 // Claims with WaitForFirstConsumer get a volume from the scheduler; here only its bindings are
 // completed. There is one worker, so that two claims never get one volume.
 //
-// In: claims, volumes, classes. Out: claimRef, volumeName, phases, events with upstream's texts.
+// In: claims, volumes, classes, Pods that use claims. Out: claimRef, volumeName, phases, events
+// with upstream's texts.
 package persistentvolumebinder
 
 import (
@@ -27,6 +28,7 @@ import (
 	"k8s.io/component-helpers/storage/volume"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 // Prefixes of queue keys.
@@ -40,14 +42,21 @@ type controller struct {
 	claims            corelisters.PersistentVolumeClaimLister
 	volumes           corelisters.PersistentVolumeLister
 	classes           storagelisters.StorageClassLister
+	pods              cache.Indexer
 	operations        operations
 }
+
+// podsByClaim is the index of the Pods that use a claim.
+const podsByClaim = "persistentvolumebinderClaim"
 
 // New returns the controller.
 func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, store := d.Informers.Core().V1(), d.Informers.Storage().V1()
+	pods := core.Pods().Informer()
+	// AddIndexers only fails on a stopped informer, when the process is about to end.
+	_ = pods.AddIndexers(cache.Indexers{podsByClaim: func(o any) ([]string, error) { return claimsOf(o), nil }})
 	c := &controller{d, core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister(),
-		store.StorageClasses().Lister(), operations{}}
+		store.StorageClasses().Lister(), pods.GetIndexer(), operations{}}
 	counted.from.Store(&listers{c.claims, c.volumes})
 	q := controllerruntime.NewQueue("volumebinding", 1, c.syncHandler)
 	q.Watch(core.PersistentVolumeClaims().Informer(), func(old, cur runtime.Object) []string {
@@ -80,6 +89,15 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 					volume.GetPersistentVolumeClaimClass(claim) == volume.GetPersistentVolumeClass(v)
 		})...)
 	})
+	q.Watch(pods, func(old, cur runtime.Object) []string {
+		var keys []string
+		if pod, ok := cur.(*v1.Pod); ok && isUnschedulable(pod) && !isUnschedulable(old) {
+			for _, claim := range claimsOf(pod) {
+				keys = append(keys, claimKey+claim)
+			}
+		}
+		return keys
+	})
 	q.Watch(store.StorageClasses().Informer(), func(_, cur runtime.Object) []string {
 		class, ok := cur.(*storagev1.StorageClass)
 		if !ok {
@@ -91,6 +109,43 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 		})
 	})
 	return q
+}
+
+// claimsOf are the claims of a Pod, as namespace/name.
+func claimsOf(o any) []string {
+	pod, ok := o.(*v1.Pod)
+	if !ok {
+		return nil
+	}
+	var out []string
+	for i := range pod.Spec.Volumes {
+		if name, _ := podutil.ClaimName(pod, &pod.Spec.Volumes[i]); name != "" {
+			out = append(out, pod.Namespace+"/"+name)
+		}
+	}
+	return out
+}
+
+// isUnschedulable tells of a Pod that the scheduler said it has no node for. Before, its claims
+// need not say that they wait for it: most Pods are placed at once.
+func isUnschedulable(o runtime.Object) bool {
+	pod, ok := o.(*v1.Pod)
+	return ok && pod.Spec.NodeName == "" && slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse
+	})
+}
+
+// waiting are the names of the Pods that use a claim and are not scheduled.
+func (c *controller) waiting(claim string) ([]string, error) {
+	found, err := c.pods.ByIndex(podsByClaim, claim)
+	var out []string
+	for _, o := range found {
+		if pod := o.(*v1.Pod); pod.Spec.NodeName == "" && !podutil.IsTerminal(pod) {
+			out = append(out, pod.Name)
+		}
+	}
+	slices.Sort(out)
+	return out, err
 }
 
 // volumesOf returns the names of the volumes bound to a claim.
@@ -152,6 +207,9 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 		return 0, err
 	}
 	in.Default = DefaultClass(classes)
+	if in.Waiting, err = c.waiting(ns + "/" + name); err != nil {
+		return 0, err
+	}
 	step := ForClaim(claim, in)
 	if step.Begins != "" {
 		c.operations.begin(key, operation{in.Class.Provisioner, step.Begins, c.controllerContext.Time()})

@@ -2,6 +2,7 @@ package persistentvolumebinder
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,4 +132,60 @@ func expectOperation(t *testing.T, plugin, name string, times uint64, seconds, f
 		t.Errorf("%s of %s: got %d of %v s and %v errors, want %d of %v s and %v", name, plugin, n, sum, failed, times,
 			seconds, failures)
 	}
+}
+
+// A claim that waits for a Pod says so when the scheduler has no node for the Pod, and only then.
+func TestAClaimWaitsForItsPod(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		client := fake.NewClientset(class("example.com/p", storagev1.VolumeBindingWaitForFirstConsumer))
+		shared := informers.NewSharedInformerFactory(client, 0)
+		said := record.NewFakeRecorder(99)
+		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared, Recorder: said,
+			Journal: journal.Discard{}})
+		shared.Start(ctx.Done())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		expectEvents := func(when string, want ...string) {
+			t.Helper()
+			time.Sleep(time.Second)
+			synctest.Wait()
+			var got []string
+			for len(said.Events) > 0 {
+				got = append(got, <-said.Events)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: got the events %q, want %q", when, got, want)
+			}
+		}
+		expectEvents("at first")
+		if _, err := client.CoreV1().PersistentVolumeClaims("ns").Create(ctx, claim(), metav1.CreateOptions{}); err !=
+			nil {
+			t.Fatal(err)
+		}
+		expectEvents("a claim",
+			"Normal WaitForFirstConsumer waiting for first consumer to be created before binding")
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: v1.PodSpec{
+			Volumes: []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{
+				PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}}
+		pod, err := client.CoreV1().Pods("ns").Create(ctx, pod, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expectEvents("a Pod that is not looked at yet")
+		pod = pod.DeepCopy()
+		pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse}}
+		if pod, err = client.CoreV1().Pods("ns").UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		expectEvents("there is no node for it", "Normal WaitForPodScheduled waiting for pod p to be scheduled")
+		pod = pod.DeepCopy()
+		pod.Status.Conditions[0].Message = "0/2 nodes are available"
+		if _, err = client.CoreV1().Pods("ns").UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		expectEvents("nothing new")
+		cancel()
+		<-done
+	})
 }

@@ -23,6 +23,7 @@ import (
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
 )
 
@@ -205,24 +206,32 @@ func block(c *v1.PersistentVolumeClaim) bool {
 	return c.Spec.VolumeMode != nil && *c.Spec.VolumeMode == v1.PersistentVolumeBlock
 }
 
-// addSource has the volume made from another claim's, or from a snapshot.
+// addSource has the volume made from another claim's, or from a snapshot, if need be of another
+// namespace that allows it.
 func (p *Provisioner) addSource(ctx context.Context, c *v1.PersistentVolumeClaim, r *csipb.CreateVolumeRequest) error {
-	s, ref := c.Spec.DataSource, c.Spec.DataSourceRef
-	if s == nil && ref != nil { // in another namespace
-		return &controller.IgnoredError{
-			Reason: fmt.Sprintf("data source %s %s of another namespace is not served", ref.Kind, ref.Name)}
+	s, namespace := c.Spec.DataSource, c.Namespace
+	if ref := c.Spec.DataSourceRef; s == nil && ref != nil { // in another namespace
+		s, namespace = &v1.TypedLocalObjectReference{APIGroup: ref.APIGroup, Kind: ref.Kind, Name: ref.Name},
+			ptr.Deref(ref.Namespace, c.Namespace)
 	}
 	if s == nil {
 		return nil
 	}
-	if s.Kind == "VolumeSnapshot" && s.APIGroup != nil && *s.APIGroup == snapshotGroup {
-		return p.addSnapshot(ctx, c, s.Name, r)
-	}
-	if s.Kind != "PersistentVolumeClaim" || s.APIGroup != nil && *s.APIGroup != "" {
+	group := ptr.Deref(s.APIGroup, "")
+	snapshot := s.Kind == "VolumeSnapshot" && group == snapshotGroup
+	if !snapshot && (s.Kind != "PersistentVolumeClaim" || group != "") {
 		return &controller.IgnoredError{
 			Reason: fmt.Sprintf("data source %s %s is served by populators only", s.Kind, s.Name)}
 	}
-	from, err := p.o.Client.CoreV1().PersistentVolumeClaims(c.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
+	if namespace != c.Namespace {
+		if err := p.checkGrant(ctx, c); err != nil {
+			return err
+		}
+	}
+	if snapshot {
+		return p.addSnapshot(ctx, c, namespace, s.Name, r)
+	}
+	from, err := p.o.Client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}

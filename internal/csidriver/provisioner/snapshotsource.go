@@ -41,21 +41,21 @@ type volumeSnapshotContent struct {
 }
 
 // addSnapshot has the volume made from a VolumeSnapshot.
-func (p *Provisioner) addSnapshot(ctx context.Context, c *v1.PersistentVolumeClaim, name string,
+func (p *Provisioner) addSnapshot(ctx context.Context, c *v1.PersistentVolumeClaim, namespace, name string,
 	r *csipb.CreateVolumeRequest) error {
 	var s volumeSnapshot
-	if err := p.read(ctx, &s, "namespaces", c.Namespace, "volumesnapshots", name); err != nil {
-		return fmt.Errorf("snapshot %s/%s: %w", c.Namespace, name, err)
+	if err := p.read(ctx, &s, "namespaces", namespace, "volumesnapshots", name); err != nil {
+		return fmt.Errorf("snapshot %s/%s: %w", namespace, name, err)
 	}
 	var content volumeSnapshotContent
 	if s.Status.Content != "" {
 		if err := p.read(ctx, &content, "volumesnapshotcontents", s.Status.Content); err != nil {
-			return fmt.Errorf("content of snapshot %s/%s: %w", c.Namespace, name, err)
+			return fmt.Errorf("content of snapshot %s/%s: %w", namespace, name, err)
 		}
 	}
 	source, err := p.snapshotSource(c, &s, &content)
 	if err != nil {
-		return fmt.Errorf("snapshot %s/%s: %w", c.Namespace, name, err)
+		return fmt.Errorf("snapshot %s/%s: %w", namespace, name, err)
 	}
 	r.VolumeContentSource = source
 	return nil

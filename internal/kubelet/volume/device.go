@@ -34,6 +34,34 @@ type NodeExpandableVolumePlugin interface {
 	NodeExpand(ctx context.Context, a MounterArgs, m Mounted) (again time.Time, err error)
 }
 
+// Part is a part of what makes a volume ready, of which upstream speaks by a name of its own.
+type Part string
+
+// Parts.
+const (
+	WaitForAttach Part = "WaitForAttach"
+	MountDevice   Part = "MountDevice"
+	MountForPod   Part = "SetUp"
+	Expanding     Part = "expanding" // while it is mounted
+	ExpandInUse   Part = "NodeExpandVolume"
+)
+
+// PartError is the failure of a part.
+type PartError struct {
+	Part Part
+	Err  error
+}
+
+func (e PartError) Error() string { return e.Err.Error() }
+
+// Unwrap is the cause.
+func (e PartError) Unwrap() error { return e.Err }
+
+// AttachLimitExceeded is why a volume is not attached in time: the node can have no more.
+type AttachLimitExceeded struct{ Err error }
+
+func (e AttachLimitExceeded) Error() string { return e.Err.Error() }
+
 // VolumeID is a volume as its driver knows it: volumes of equal VolumeID are one.
 type VolumeID struct {
 	DriverName   string // without "/"; empty is the plugin's Name

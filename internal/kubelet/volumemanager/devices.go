@@ -21,20 +21,12 @@ import (
 // unmountDeviceTimeout is how long UnmountDevice may take.
 const unmountDeviceTimeout = 2 * time.Minute
 
-// operationError is the failure of the node's part of mounting a volume.
-type operationError struct {
-	operation string // upstream's name of it
-	err       error
-}
-
-func (e operationError) Error() string { return e.err.Error() }
-func (e operationError) Unwrap() error { return e.err }
-
 // specError is the failure of a volume that is understood, by upstream's name of it: that of the
 // PersistentVolume, if it has one.
 type specError struct {
-	name string
-	err  error
+	name  string
+	block bool // volumeMode Block
+	err   error
 }
 
 func (e specError) Error() string { return e.err.Error() }
@@ -103,7 +95,10 @@ func (f *Manager) mountDevice(ctx context.Context, t volume.Plugin, a *volume.Mo
 			Attempted: func(path string) { f.attempt(a.Pod.UID, a.Spec, data, path) }})
 	})
 	if err != nil {
-		return operationError{"MountVolume.MountDevice", err}
+		if part := (volume.PartError{}); errors.As(err, &part) {
+			return err
+		}
+		return volume.PartError{Part: volume.MountDevice, Err: err}
 	}
 	done := d.data
 	done.MountedInBoot = f.bootID

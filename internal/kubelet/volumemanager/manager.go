@@ -48,6 +48,9 @@ type Deps struct {
 	Node          func(pod *v1.Pod) volume.NodeView
 	BootID        string        // of the node; empty asks the kernel
 	HangThreshold time.Duration // after which a step is said to hang; 0 is ten seconds
+	// Reject ends a Pod for which the node has no room, as its status is to say it; must not block.
+	// Nil: Pods wait
+	Reject func(uid types.UID, reason, message string)
 	// a volume of the Pod has to be refreshed though no object changed: a token grows old; must not
 	// block
 	Changed func(types.UID)

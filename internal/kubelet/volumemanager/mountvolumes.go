@@ -134,6 +134,7 @@ func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolume
 	}
 	var bad *reason.Refusal
 	var unprocessed []failure
+	var full []string // volumes that the node cannot have beside what is attached
 	for _, step := range volume.Plan(pod, have, f.d.Plugins.MayBe) {
 		var err error
 		startedAt := time.Now()
@@ -161,11 +162,15 @@ func (f *Manager) reconcileLocked(ctx context.Context, pod *v1.Pod, s *podVolume
 			unprocessed = append(unprocessed, b)
 			f.recordFailure(pod, s, b)
 		default:
+			if errors.As(err, &volume.AttachLimitExceeded{}) {
+				full = append(full, step.Name)
+			}
 			bad = merge(bad, f.failureRefusal(pod, s, b))
 		}
 	}
 	f.publish(s)
 	f.scheduleRefresh(pod, s)
+	f.rejectIfFull(pod, s, full)
 	if bad = f.summarize(pod, s, bad, unprocessed); bad != nil {
 		return nil, bad
 	}
@@ -184,7 +189,7 @@ func (f *Manager) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *podVo
 		return err
 	}
 	if err := f.setUpSpec(ctx, f.mounterArgs(pod, spec, row), row.Plugin, s); err != nil {
-		return specError{spec.Name(), err}
+		return specError{spec.Name(), spec.Block(), err}
 	}
 	return nil
 }
@@ -203,7 +208,7 @@ func (f *Manager) setUpSpec(ctx context.Context, args volume.MounterArgs, t volu
 	if expands = expands && spec.PersistentVolume != nil; expands && again && !before.requiresRemount {
 		before.RefreshAt, err = expander.NodeExpand(ctx, args, before.Mounted)
 		if err != nil {
-			return operationError{"NodeExpandVolume", err}
+			return volume.PartError{Part: volume.ExpandInUse, Err: err}
 		}
 		s.ready[v.Name] = before
 		return nil
@@ -214,9 +219,6 @@ func (f *Manager) setUpSpec(ctx context.Context, args volume.MounterArgs, t volu
 		m, err = t.SetUp(ctx, args)
 		return err
 	})
-	if err == nil && again && expands {
-		_, err = expander.NodeExpand(ctx, args, m)
-	}
 	if err != nil {
 		return err
 	}
@@ -251,6 +253,12 @@ func (f *Manager) mounterArgs(pod *v1.Pod, spec volume.Spec, row volume.PluginRo
 		MetaDir: f.metaDir(pod.UID, plugin, name),
 		Event: func(why, message string) {
 			f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, why, message)
+		},
+		Tell: func(kind, why, message string, c *v1.PersistentVolumeClaim) {
+			f.d.Recorder.Event(events.RefOf(pod, ""), kind, why, message)
+			if c != nil {
+				f.d.Recorder.Event(c, kind, why, message)
+			}
 		},
 	}
 	if row.FSGroup {

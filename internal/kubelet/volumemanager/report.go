@@ -32,6 +32,22 @@ type failure struct {
 	took time.Duration // until it failed
 }
 
+// limitExceeded is upstream's reason of a Pod whose volumes the node cannot have.
+const limitExceeded = "VolumeAttachmentLimitExceeded"
+
+// rejectIfFull ends a Pod, in upstream's words, when the node can have no more volumes: a
+// controller makes another, which the scheduler places elsewhere.
+func (f *Manager) rejectIfFull(pod *v1.Pod, s *podVolumes, full []string) {
+	if len(full) == 0 || f.d.Reject == nil {
+		return
+	}
+	slices.Sort(full)
+	message := fmt.Sprintf("Node has reached its volume attachment limit, rejecting pod. unmounted volumes=%v, "+
+		"unattached volumes=%v, failed to process volumes=[]: context deadline exceeded", f.missing(pod, s), full)
+	f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, limitExceeded, message)
+	f.d.Reject(pod.UID, limitExceeded, "Pod was rejected: "+message)
+}
+
 // summarize speaks of all volumes together: those that could not even be understood, and, from time
 // to time, those that are missing for long.
 func (f *Manager) summarize(pod *v1.Pod, s *podVolumes, out *reason.Refusal, unprocessed []failure) *reason.Refusal {
@@ -68,22 +84,42 @@ func (f *Manager) summarize(pod *v1.Pod, s *podVolumes, out *reason.Refusal, unp
 
 // failureRefusal words a failure of a volume that was understood.
 func (f *Manager) failureRefusal(pod *v1.Pod, s *podVolumes, b failure) *reason.Refusal {
-	what := "MountVolume.SetUp"
-	if b.step.Verb == volume.TearDown {
-		what = "UnmountVolume.TearDown"
-	}
-	if o := (operationError{}); errors.As(b.err, &o) {
-		what = o.operation
-	}
+	what, why := words(b)
 	name := b.step.Name
 	if s := (specError{}); errors.As(b.err, &s) {
 		name = s.name
 	}
-	text := fmt.Sprintf("%s failed for volume %q : %v", what, name, b.err)
-	f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, string(reason.FailedMount), text)
+	text := fmt.Sprintf("%s for volume %q : %v", what, name, b.err)
+	f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, why, text)
 	f.recordFailure(pod, s, b)
 	return &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: text,
 		Fix: remedy(b.step.Volume, b.err)}
+}
+
+// words are upstream's of a failure: what failed, and the reason of the event.
+func words(b failure) (what, why string) {
+	if b.step.Verb == volume.TearDown {
+		return "UnmountVolume.TearDown failed", string(reason.FailedMount)
+	}
+	part, block := volume.PartError{Part: volume.MountForPod}, specError{}
+	errors.As(b.err, &part)
+	if part.Part == volume.ExpandInUse {
+		return "NodeExpandVolume.NodeExpandVolume failed", "VolumeResizeFailed"
+	}
+	if errors.As(b.err, &block) && block.block {
+		return map[volume.Part]string{
+			volume.WaitForAttach: "MapVolume.WaitForAttach failed",
+			volume.MountDevice:   "MapVolume.SetUpDevice failed",
+			volume.MountForPod:   "MapVolume.MapPodDevice failed",
+			volume.Expanding:     "MapVolume.MarkVolumeAsMounted failed while expanding volume",
+		}[part.Part], "FailedMapVolume"
+	}
+	return map[volume.Part]string{
+		volume.WaitForAttach: "MountVolume.WaitForAttach failed",
+		volume.MountDevice:   "MountVolume.MountDevice failed",
+		volume.MountForPod:   "MountVolume.SetUp failed",
+		volume.Expanding:     "MountVolume.Setup failed while expanding volume",
+	}[part.Part], string(reason.FailedMount)
 }
 
 // recordFailure makes a failure a fact when it says something new.
@@ -115,11 +151,15 @@ func (f *Manager) missing(pod *v1.Pod, s *podVolumes) []string {
 
 func remedy(v *v1.Volume, err error) string {
 	var u volume.UnsupportedType
+	var part volume.PartError
 	text := err.Error()
 	switch {
 	case errors.As(err, &u):
 		return u.Fix
-	case errors.As(err, &operationError{}):
+	case errors.As(err, &part) && part.Part == volume.WaitForAttach:
+		return "look at the volume's VolumeAttachment and at who attaches volumes of its driver: kubectl get " +
+			"volumeattachments"
+	case errors.As(err, &part):
 		return "look at the driver of the volume on this node"
 	case strings.Contains(text, "non-existent"):
 		return "add the key to the object, or correct the volume's items, or mark it optional"

@@ -357,6 +357,12 @@ func TestNodeVolumeLimitsStatuses(t *testing.T) {
 	attached := &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{NodeName: "a", Attacher: "csi.example",
 		Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &v3}}}
 	over := "Unschedulable: node(s) exceed max volume count"
+	missing := "Unschedulable: csi.example CSI driver is not installed on the node"
+	yes, no := true, false
+	required := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "csi.example"},
+		Spec: storagev1.CSIDriverSpec{PreventPodSchedulingIfMissing: &yes}}
+	optional := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "csi.example"},
+		Spec: storagev1.CSIDriverSpec{PreventPodSchedulingIfMissing: &no}}
 	for name, c := range map[string]struct {
 		p       *v1.Pod
 		pods    []*v1.Pod
@@ -387,6 +393,19 @@ func TestNodeVolumeLimitsStatuses(t *testing.T) {
 			objects: objects(limit("a", "csi.example", 1)), want: "fits"},
 		"limit of zero, nothing attached": {p: newPod("p", mounts("d1")),
 			objects: objects(limit("a", "csi.example", 0)), want: over},
+		"without its driver, which has to be there": {p: newPod("p", mounts("d1")), objects: objects(required),
+			want: missing},
+		"beside another driver": {p: newPod("p", mounts("d1")), objects: objects(required, limit("a", "csi.other", 9)),
+			want: missing + " | driver csi.example is not registered here"},
+		"yet to be made, without its driver": {p: newPod("p", mounts("unbound")), objects: objects(required),
+			want: missing},
+		"with its driver": {p: newPod("p", mounts("d1")), objects: objects(required, limit("a", "csi.example", 1)),
+			want: "fits"},
+		"with its driver, too many": {p: newPod("p", mounts("d1", "d2")),
+			objects: objects(required, limit("a", "csi.example", 1)), want: over},
+		"without another's driver": {p: newPod("p", mounts("foreign")), objects: objects(required), want: "fits"},
+		"without a driver that need not be there": {p: newPod("p", mounts("d1")), objects: objects(optional),
+			want: "fits"},
 	} {
 		r := schedulePod(c.p, nodevolumelimits.New(volumelisters.Of(c.objects...)), snapshot.Of([]*v1.Node{n}, c.pods))
 		if got := statusText(r, "a"); !strings.HasPrefix(got, c.want) {
@@ -409,8 +428,11 @@ func TestVolumeHints(t *testing.T) {
 		t.Fatalf("%T does not wake for %s", pl, r)
 		return nil
 	}
+	yes := true
 	binding, zone, restrict, limits := volumebinding.New(nil, nil, nil), volumezone.New(nil),
-		volumerestrictions.New(nil), nodevolumelimits.New(nil)
+		volumerestrictions.New(nil), nodevolumelimits.New(volumelisters.Of(&storagev1.CSIDriver{
+			ObjectMeta: metav1.ObjectMeta{Name: "required"},
+			Spec:       storagev1.CSIDriverSpec{PreventPodSchedulingIfMissing: &yes}}))
 	p := newPod("p", mounts("data"))
 	topologies := newClass("c", "x", later, "1")
 	for name, c := range map[string]struct {
@@ -457,6 +479,10 @@ func TestVolumeHints(t *testing.T) {
 		"limit rises": {hint(limits, framework.CSINode), limit("a", "d", 1), limit("a", "d", 2),
 			framework.Queue},
 		"limit falls": {hint(limits, framework.CSINode), limit("a", "d", 2), limit("a", "d", 1),
+			framework.QueueSkip},
+		"driver that has to be there comes": {hint(limits, framework.CSINode), limit("a", "d", 1),
+			limit("a", "required", 1), framework.Queue},
+		"another driver comes": {hint(limits, framework.CSINode), &storagev1.CSINode{}, limit("a", "d", 1),
 			framework.QueueSkip},
 		"CSINode comes": {hint(limits, framework.CSINode), nil, limit("a", "d", 1), framework.Queue},
 		"limit of a driver gone": {hint(limits, framework.CSINode), limit("a", "d", 1), &storagev1.CSINode{},

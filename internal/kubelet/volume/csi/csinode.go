@@ -67,8 +67,13 @@ func (m *NodeInfoManager) InstallCSIDriver(ctx context.Context, name string, inf
 	if err != nil {
 		return fmt.Errorf("error updating Node object with CSI driver node info: %w", err)
 	}
-	if err := m.update(ctx, func(o *storagev1.CSINode) bool { return setDriver(o, csiNodeDriver(name, info)) }); err !=
-		nil {
+	return m.UpdateCSIDriver(ctx, name, info)
+}
+
+// UpdateCSIDriver writes what the driver says into the CSINode.
+func (m *NodeInfoManager) UpdateCSIDriver(ctx context.Context, name string, info *csipb.NodeGetInfoResponse) error {
+	err := m.update(ctx, func(o *storagev1.CSINode) bool { return setDriver(o, csiNodeDriver(name, info)) })
+	if err != nil {
 		return fmt.Errorf("error updating CSINode object with CSI driver node info: %w", err)
 	}
 	return nil

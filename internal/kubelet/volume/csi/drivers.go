@@ -23,6 +23,8 @@ const callTimeout = 2 * time.Minute
 // NodeInfo makes a driver known in the API: the Node's annotation and labels, the CSINode object.
 type NodeInfo interface {
 	InstallCSIDriver(ctx context.Context, name string, info *csipb.NodeGetInfoResponse) error
+	// UpdateCSIDriver tells the CSINode alone of what the driver says now.
+	UpdateCSIDriver(ctx context.Context, name string, info *csipb.NodeGetInfoResponse) error
 	UninstallCSIDriver(ctx context.Context, name string) error
 }
 
@@ -33,6 +35,8 @@ type Drivers struct {
 	// Called, when not nil, is told of each call that a driver answered or that was given up: its
 	// full method. It is set before drivers register.
 	Called func(driver, method string, err error, took time.Duration)
+	// Registered, when not nil, is told after drivers registered; must not block, set as Called.
+	Registered func()
 
 	mu      sync.Mutex
 	drivers map[string]*driver
@@ -48,7 +52,8 @@ type driver struct {
 	mu    sync.Mutex
 	known bool // caps were told
 	caps  map[csipb.NodeServiceCapability_RPC_Type]bool
-	slow  time.Time // when it did not say in time how full a volume is
+	slow  time.Time       // when it did not say in time how full a volume is
+	sizes map[string]size // of its volumes on this node, by handle
 }
 
 // Call is a call of a driver that is not answered yet.
@@ -121,6 +126,8 @@ func (d *Drivers) RegisterPlugin(name, endpoint string, _ []string) error {
 	}
 	if err != nil {
 		err = errors.Join(err, d.remove(name, endpoint))
+	} else if d.Registered != nil {
+		d.Registered()
 	}
 	return err
 }
@@ -199,7 +206,8 @@ func newDriver(name, endpoint string, intercept func(string) grpc.UnaryClientInt
 	if err != nil {
 		return nil, err
 	}
-	return &driver{name: name, endpoint: endpoint, conn: conn, node: csipb.NewNodeClient(conn)}, nil
+	return &driver{name: name, endpoint: endpoint, conn: conn, node: csipb.NewNodeClient(conn),
+		sizes: map[string]size{}}, nil
 }
 
 // can tells whether the driver has a capability; it is asked until it has answered once.

@@ -6,7 +6,11 @@ import (
 	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 )
@@ -27,39 +31,166 @@ func (p Plugin) NodeExpand(ctx context.Context, a volume.MounterArgs, m volume.M
 	if err != nil {
 		return time.Time{}, err
 	}
-	err = p.expand(ctx, x, expansion{spec: a.Spec, data: a.Data, path: m.Path, usage: c})
-	return time.Now().Add(expandInterval), err
+	return time.Now().Add(expandInterval), p.expand(ctx, x, a, expansion{path: m.Path, usage: c})
 }
 
 // expansion is a volume that may have grown.
 type expansion struct {
-	spec  volume.Spec
-	data  volume.VolumeData
-	path  string // where it is mounted
+	path  string // where it is published
 	usage *csipb.VolumeCapability
 }
 
-// expand has the driver grow the file system to the volume's size, when its claim is smaller and
-// the driver does such things.
-func (p Plugin) expand(ctx context.Context, x *driver, e expansion) error {
-	want := e.spec.PersistentVolume.Spec.Capacity[v1.ResourceStorage]
-	if e.spec.ClaimSize == nil || want.Cmp(*e.spec.ClaimSize) <= 0 {
+// expand has the driver grow the volume on this node to its PersistentVolume's size, when it is
+// smaller here, the driver does such things, and the claim asks for it; the claim says how far that
+// is. A driver that does not grow volumes in use is not asked again before the volume is staged
+// anew.
+func (p Plugin) expand(ctx context.Context, x *driver, a volume.MounterArgs, e expansion) error {
+	pv := a.Spec.PersistentVolume
+	want := pv.Spec.Capacity[v1.ResourceStorage]
+	has, known := x.sizeOf(a)
+	if !known || want.Cmp(has) <= 0 {
 		return nil
 	}
 	does, err := x.can(ctx, csipb.NodeServiceCapability_RPC_EXPAND_VOLUME)
 	if err != nil || !does {
 		return err
 	}
-	ref := e.spec.PersistentVolume.Spec.CSI.NodeExpandSecretRef
+	if a.Spec.ReadOnly {
+		p.tell(ctx, a, v1.EventTypeWarning, "FileSystemResizeFailed", fmt.Sprintf("MountVolume.NodeExpandVolume "+
+			"failed for volume %q requested read-only file system", pv.Name))
+		x.setSize(a.Data.VolumeHandle, want)
+		return nil
+	}
+	var plan growth
+	if _, err := p.API.ChangeClaim(ctx, pv, func(c *v1.PersistentVolumeClaim) bool {
+		plan = nextGrowth(c, want, x.failedForGood(a.Data.VolumeHandle))
+		return plan.marks && setGrowth(c, v1.PersistentVolumeClaimNodeResizeInProgress)
+	}); err != nil {
+		return err
+	}
+	if !plan.call {
+		if plan.done {
+			x.setSize(a.Data.VolumeHandle, want)
+		}
+		return nil
+	}
+	if err := p.callNodeExpand(ctx, x, a, e, plan.size); err != nil {
+		return p.growthFailed(ctx, x, a, plan, err)
+	}
+	p.tell(ctx, a, v1.EventTypeNormal, "FileSystemResizeSuccessful", fmt.Sprintf("MountVolume.NodeExpandVolume "+
+		"succeeded for volume %q %s", pv.Name, p.NodeName))
+	x.setSize(a.Data.VolumeHandle, plan.size)
+	_, err = p.API.ChangeClaim(ctx, pv, func(c *v1.PersistentVolumeClaim) bool { return finishGrowth(c, plan.size) })
+	return err
+}
+
+func (p Plugin) callNodeExpand(ctx context.Context, x *driver, a volume.MounterArgs, e expansion,
+	size resource.Quantity) error {
+	ref := a.Spec.PersistentVolume.Spec.CSI.NodeExpandSecretRef
 	secrets, err := p.secrets(ctx, ref)
 	if err != nil {
 		return fmt.Errorf("fetching NodeExpandSecretRef %s/%s failed: %w", ref.Namespace, ref.Name, err)
 	}
-	_, err = x.node.NodeExpandVolume(ctx, &csipb.NodeExpandVolumeRequest{VolumeId: e.data.VolumeHandle,
-		VolumePath: e.path, StagingTargetPath: e.data.DeviceMountPath, VolumeCapability: e.usage,
-		CapacityRange: &csipb.CapacityRange{RequiredBytes: want.Value()}, Secrets: secrets})
-	if err != nil {
-		return fmt.Errorf("Expander.NodeExpand failed to expand the volume : %w", err)
+	_, err = x.node.NodeExpandVolume(ctx, &csipb.NodeExpandVolumeRequest{VolumeId: a.Data.VolumeHandle,
+		VolumePath: e.path, StagingTargetPath: a.Data.DeviceMountPath, VolumeCapability: e.usage,
+		CapacityRange: &csipb.CapacityRange{RequiredBytes: size.Value()}, Secrets: secrets})
+	return err
+}
+
+// growthFailed writes into the claim what the driver's last word says of its growth. The error is
+// nil when the driver does not grow volumes in use: the Pod is not kept.
+func (p Plugin) growthFailed(ctx context.Context, x *driver, a volume.MounterArgs, plan growth, err error) error {
+	said := fmt.Errorf("Expander.NodeExpand failed to expand the volume : %w", err)
+	code := status.Code(err)
+	if plan.marks && isFinal(err) {
+		x.setFailedForGood(a.Data.VolumeHandle)
+		infeasible := plan.givesUp || code == codes.InvalidArgument || code == codes.OutOfRange ||
+			code == codes.NotFound
+		if _, failed := p.API.ChangeClaim(ctx, a.Spec.PersistentVolume, func(c *v1.PersistentVolumeClaim) bool {
+			changed := infeasible && setGrowth(c, v1.PersistentVolumeClaimNodeResizeInfeasible)
+			return addGrowthError(c, fmt.Sprintf("failed to expand pvc with %v", said), time.Now()) || changed
+		}); failed != nil {
+			klog.FromContext(ctx).Error(failed, "A claim is not told that its volume did not grow", "volume",
+				a.Data.SpecVolID)
+		}
 	}
-	return p.API.FinishExpansion(ctx, e.spec.PersistentVolume)
+	if code == codes.FailedPrecondition {
+		klog.FromContext(ctx).Error(err, "The driver does not grow a volume in use", "volume", a.Data.SpecVolID)
+		x.setSize(a.Data.VolumeHandle, a.Spec.PersistentVolume.Spec.Capacity[v1.ResourceStorage])
+		return nil
+	}
+	return said
+}
+
+// isFinal tells whether a driver's error ends what it began, as upstream.
+func isFinal(err error) bool {
+	s, ok := status.FromError(err)
+	if !ok {
+		return false
+	}
+	switch s.Code() {
+	case codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted:
+		return false
+	}
+	return true
+}
+
+// tell tells an event about the Pod and the volume's claim.
+func (p Plugin) tell(ctx context.Context, a volume.MounterArgs, kind, reason, message string) {
+	if a.Tell == nil {
+		return
+	}
+	c, err := p.API.ChangeClaim(ctx, a.Spec.PersistentVolume, func(*v1.PersistentVolumeClaim) bool { return false })
+	if err != nil {
+		klog.FromContext(ctx).V(2).Info("An event is not told about a claim", "volume", a.Data.SpecVolID, "err", err)
+	}
+	a.Tell(kind, reason, message, c)
+}
+
+// size is what is known of how big a volume is on this node.
+type size struct {
+	has    resource.Quantity
+	failed bool // the driver's last word about its growth was an error
+}
+
+// sizeOf is the size that the volume has on this node: what its claim had when it was first seen
+// here, or what it was grown to since; false when the claim has none.
+func (x *driver) sizeOf(a volume.MounterArgs) (resource.Quantity, bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if s, known := x.sizes[a.Data.VolumeHandle]; known {
+		return s.has, true
+	}
+	if a.Spec.ClaimSize == nil {
+		return resource.Quantity{}, false
+	}
+	x.sizes[a.Data.VolumeHandle] = size{has: *a.Spec.ClaimSize}
+	return *a.Spec.ClaimSize, true
+}
+
+func (x *driver) setSize(handle string, has resource.Quantity) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.sizes[handle] = size{has: has}
+}
+
+func (x *driver) failedForGood(handle string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.sizes[handle].failed
+}
+
+func (x *driver) setFailedForGood(handle string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	s := x.sizes[handle]
+	s.failed = true
+	x.sizes[handle] = s
+}
+
+// forgetSize forgets a volume that is not staged any longer.
+func (x *driver) forgetSize(handle string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.sizes, handle)
 }

@@ -21,8 +21,10 @@ type API interface {
 	// GetCSIDriver is from a cache. A driver without an object is an API error NotFound.
 	GetCSIDriver(ctx context.Context, name string) (*storagev1.CSIDriver, error)
 	GetSecret(ctx context.Context, namespace, name string) (*v1.Secret, error)
-	// FinishExpansion writes the PersistentVolume's size into the status of its claim.
-	FinishExpansion(ctx context.Context, pv *v1.PersistentVolume) error
+	// ChangeClaim reads the volume's claim, and writes its status when change says that it changed
+	// it; change may be called again for a newer version.
+	ChangeClaim(ctx context.Context, pv *v1.PersistentVolume,
+		change func(*v1.PersistentVolumeClaim) bool) (*v1.PersistentVolumeClaim, error)
 	GetVolumeAttachment(ctx context.Context, name string) (*storagev1.VolumeAttachment, error)
 }
 
@@ -118,20 +120,28 @@ func (p Plugin) publishContext(ctx context.Context, obj *storagev1.CSIDriver,
 			err = fmt.Errorf("timed out waiting for external-attacher of %s CSI driver to attach volume %s",
 				d.DriverName,
 				d.VolumeHandle)
+			if p.limitExceeded(context.WithoutCancel(ctx), obj, d.DriverName,
+				AttachmentName(d.VolumeHandle, d.DriverName, p.NodeName)) {
+				err = volume.AttachLimitExceeded{Err: err}
+			}
 		}
-		return nil, err
+		return nil, volume.PartError{Part: volume.WaitForAttach, Err: err}
 	}
 	name := AttachmentName(d.VolumeHandle, d.DriverName, p.NodeName)
 	va, err := p.API.GetVolumeAttachment(ctx, name)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("volume %s has GET error for volume attachment %s: %w", d.VolumeHandle, name, err)
-	case !va.Status.Attached && va.Status.AttachError != nil:
-		return nil, errors.New(va.Status.AttachError.Message)
-	case !va.Status.Attached:
-		return nil, fmt.Errorf("volume attachment %s of volume %s is not attached", name, d.VolumeHandle)
+		err = fmt.Errorf("volume %s has GET error for volume attachment %s: %w", d.VolumeHandle, name, err)
+	case va.DeletionTimestamp != nil:
+		err = errors.New("volume attachment is being deleted")
+	case va.Status.Attached:
+		return va.Status.AttachmentMetadata, nil
+	case va.Status.AttachError != nil:
+		err = errors.New(va.Status.AttachError.Message)
+	default:
+		err = fmt.Errorf("volume %s is not attached for volume attachment %s", d.VolumeHandle, name)
 	}
-	return va.Status.AttachmentMetadata, nil
+	return nil, volume.PartError{Part: volume.WaitForAttach, Err: err}
 }
 
 // secrets are the data of the Secret that is referred to; none when nothing is.

@@ -3,6 +3,7 @@ package csi_test
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -40,7 +41,8 @@ type fakeAPI struct {
 	driver   *storagev1.CSIDriver
 	secrets  map[string]string // password by namespace/name
 	attached *storagev1.VolumeAttachment
-	grown    []string
+	claim    *v1.PersistentVolumeClaim
+	grown    []string // sizes that the claim got
 }
 
 func (a *fakeAPI) GetCSIDriver(_ context.Context, name string) (*storagev1.CSIDriver, error) {
@@ -64,9 +66,18 @@ func (a *fakeAPI) GetVolumeAttachment(_ context.Context, name string) (*storagev
 	return a.attached, nil
 }
 
-func (a *fakeAPI) FinishExpansion(_ context.Context, pv *v1.PersistentVolume) error {
-	a.grown = append(a.grown, pv.Name)
-	return nil
+func (a *fakeAPI) ChangeClaim(_ context.Context, pv *v1.PersistentVolume,
+	change func(*v1.PersistentVolumeClaim) bool) (*v1.PersistentVolumeClaim, error) {
+	c := a.claim.DeepCopy()
+	if !change(c) {
+		return c, nil
+	}
+	was, is := a.claim.Status.Capacity[v1.ResourceStorage], c.Status.Capacity[v1.ResourceStorage]
+	if is.Cmp(was) > 0 {
+		a.grown = append(a.grown, pv.Name+" "+is.String())
+	}
+	a.claim = c
+	return c, nil
 }
 
 func (a *fakeAPI) CreateToken(_ context.Context, ns, account string,
@@ -78,10 +89,18 @@ func (a *fakeAPI) CreateToken(_ context.Context, ns, account string,
 }
 
 // nodeInfo takes what the API would.
-type nodeInfo struct{ installed []string }
+type nodeInfo struct {
+	installed []string
+	updated   chan string // limits, when somebody listens
+}
 
 func (n *nodeInfo) InstallCSIDriver(_ context.Context, name string, i *csipb.NodeGetInfoResponse) error {
 	n.installed = append(n.installed, name+" "+i.GetNodeId())
+	return nil
+}
+
+func (n *nodeInfo) UpdateCSIDriver(_ context.Context, name string, i *csipb.NodeGetInfoResponse) error {
+	n.updated <- fmt.Sprintf("%s %d", name, i.GetMaxVolumesPerNode())
 	return nil
 }
 
@@ -98,7 +117,9 @@ type rig struct {
 	driver  *csitest.Driver
 	drivers *csi.Drivers
 	api     *fakeAPI
+	info    *nodeInfo
 	attach  *csi.NodeAttachments
+	waits   csi.Attachments // instead of attach
 	pv      *v1.PersistentVolume
 	spec    volume.Spec
 	events  []string
@@ -106,6 +127,7 @@ type rig struct {
 	mounts  []string          // what the kernel has mounted
 	selinux bool              // of the node
 	hangs   time.Duration     // after which a step is said to hang; 0 is the default
+	ended   []string          // Pods that were rejected
 }
 
 // kernel is a kernel with the rig's mounts.
@@ -128,8 +150,8 @@ const handle = "vol/1"
 func newRig(t *testing.T, capabilities ...csipb.NodeServiceCapability_RPC_Type) *rig {
 	t.Helper()
 	no := false
-	r := &rig{t: t, root: t.TempDir(), api: &fakeAPI{driver: &storagev1.CSIDriver{
-		Spec: storagev1.CSIDriverSpec{AttachRequired: &no}}}}
+	r := &rig{t: t, root: t.TempDir(), api: &fakeAPI{claim: &v1.PersistentVolumeClaim{},
+		driver: &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{AttachRequired: &no}}}}
 	r.driver = (&csitest.Driver{Name: "disk.example.com", Capabilities: append(capabilities,
 		csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)}).Start(t)
 	r.pv = &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv"}, Spec: v1.PersistentVolumeSpec{
@@ -147,14 +169,22 @@ func newRig(t *testing.T, capabilities ...csipb.NodeServiceCapability_RPC_Type) 
 
 // start takes the place of the kubelet that ran.
 func (r *rig) start() {
-	r.drivers = csi.NewDrivers(r.t.Context(), &nodeInfo{})
+	r.info = &nodeInfo{}
+	r.drivers = csi.NewDrivers(r.t.Context(), r.info)
 	r.attach = csi.NewNodeAttachments(func() {})
-	p := csi.Plugin{Root: r.root, NodeName: "n1", Drivers: r.drivers, API: r.api, Attach: r.attach,
+	attachments := r.waits
+	if attachments == nil {
+		attachments = r.attach
+	}
+	p := csi.Plugin{Root: r.root, NodeName: "n1", Drivers: r.drivers, API: r.api, Attach: attachments,
 		Mounts: mount.DirMounter{}, SELinux: r.selinux}
 	r.Manager = volumemanager.New(volumemanager.Deps{Root: r.root, BootID: "boot", Specs: r,
 		Objects: volumetest.NewObjects(),
 		Plugins: volume.PluginMgr{{Plugin: p, Inline: true, PersistentVolume: true, MountOptions: true, FSGroup: true}},
 		Mounts:  kernel{r: r}, Recorder: r, Journal: r, HangThreshold: r.hangs,
+		Reject: func(uid types.UID, reason, message string) {
+			r.ended = append(r.ended, fmt.Sprint(uid, " ", reason, " ", message))
+		},
 		Node: func(*v1.Pod) volume.NodeView { return volume.NodeView{} }})
 }
 
@@ -202,8 +232,15 @@ func (r *rig) refused(pod *v1.Pod) string {
 	return err.Error()
 }
 
-func (r *rig) Event(_ runtime.Object, _, reason, message string) {
-	r.events = append(r.events, reason+" "+message)
+func (r *rig) Event(about runtime.Object, kind, reason, message string) {
+	text := reason + " " + message
+	if _, claim := about.(*v1.PersistentVolumeClaim); claim {
+		text = "claim: " + text
+	}
+	if kind != v1.EventTypeWarning {
+		text = kind + " " + text
+	}
+	r.events = append(r.events, text)
 }
 
 func (r *rig) Put(_ journal.Ref, f journal.Fact) {
@@ -551,11 +588,21 @@ func TestAVolumeGrows(t *testing.T) {
 	r.unmount("a")
 	r.unmount("b")
 	r.driver.Calls()
-	r.mount(claiming("c"))
-	r.calls("NodeStageVolume", "NodeExpandVolume", "NodePublishVolume")
+	m := r.mount(claiming("c"))
+	r.calls("NodeStageVolume", "NodePublishVolume", "NodeExpandVolume")
 	got := r.driver.Request("NodeExpandVolume").(*csipb.NodeExpandVolumeRequest)
-	if got.GetCapacityRange().GetRequiredBytes() != 1<<30 || !slices.Equal(r.api.grown, []string{"pv"}) {
+	if got.GetCapacityRange().GetRequiredBytes() != 1<<30 || !slices.Equal(r.api.grown, []string{"pv 1Gi"}) {
 		t.Errorf("grown to %v, told %v; want 1Gi, the claim of pv", got.GetCapacityRange(), r.api.grown)
+	}
+	if got.GetVolumePath() != m.Path || !strings.HasSuffix(got.GetStagingTargetPath(), "/globalmount") {
+		t.Errorf("grown at %s, staged at %s, want %s and the global mount", got.GetVolumePath(),
+			got.GetStagingTargetPath(), m.Path)
+	}
+	const said = `FileSystemResizeSuccessful MountVolume.NodeExpandVolume succeeded for volume "pv" n1`
+	for _, want := range []string{"Normal " + said, "Normal claim: " + said} {
+		if !slices.Contains(r.events, want) {
+			t.Errorf("got the events %q, want %q", r.events, want)
+		}
 	}
 }
 
@@ -634,4 +681,73 @@ func TestAVolumeOfOnePod(t *testing.T) {
 	r.mount(claiming("b"))
 	r.pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}
 	r.mount(claiming("c"))
+}
+
+// Drivers find beside a volume what upstream's kubelet writes there: in the Pod's directory all of
+// it, beside the staging path the driver and its handle.
+func TestDriversFindUpstreamsVolumeData(t *testing.T) {
+	r := newRig(t)
+	m := r.mount(claiming("a"))
+	read := func(file string) map[string]string {
+		t.Helper()
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		if err := json.Unmarshal(text, &got); err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	want := map[string]string{"specVolID": "pv", "volumeHandle": handle, "driverName": "disk.example.com",
+		"nodeName":            "n1",
+		"attachmentID":        fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+"disk.example.comn1"))),
+		"volumeLifecycleMode": "Persistent"}
+	if d := cmp.Diff(want, read(filepath.Join(filepath.Dir(m.Path), "vol_data.json"))); d != "" {
+		t.Errorf("beside the Pod's volume (-want +got):\n%s", d)
+	}
+	staged := r.driver.Request("NodeStageVolume").(*csipb.NodeStageVolumeRequest).GetStagingTargetPath()
+	got := read(filepath.Join(filepath.Dir(staged), "vol_data.json"))
+	if got["driverName"] != "disk.example.com" || got["volumeHandle"] != handle {
+		t.Errorf("beside the staging path: got %v, want the driver and the handle", got)
+	}
+}
+
+// A driver that asks for its tokens among the secrets finds them there, beside its own, and nowhere
+// else; a volume that many may read is called that, and published for reading as the claim says.
+func TestTokensAmongSecretsAndVolumesToRead(t *testing.T) {
+	r := newRig(t)
+	yes := true
+	r.api.driver.Spec.TokenRequests = []storagev1.TokenRequest{{Audience: "vault"}}
+	r.api.driver.Spec.ServiceAccountTokenInSecrets = &yes
+	r.api.secrets = map[string]string{"sec/publish": "two", "sec/expand": "three"}
+	r.pv.Spec.CSI.NodePublishSecretRef = &v1.SecretReference{Namespace: "sec", Name: "publish"}
+	r.pv.Spec.AccessModes = []v1.PersistentVolumeAccessMode{v1.ReadOnlyMany}
+	r.spec.ReadOnly = true
+	m := r.mount(claiming("a"))
+	publish := r.driver.Request("NodePublishVolume").(*csipb.NodePublishVolumeRequest)
+	const key = "csi.storage.k8s.io/serviceAccount.tokens"
+	secrets := publish.GetSecrets()
+	if secrets["password"] != "two" || !strings.Contains(secrets[key], `"token":"ns/robot/a/vault"`) ||
+		len(secrets) != 2 {
+		t.Errorf("got the secrets %v, want the volume's and the token", secrets)
+	}
+	if _, public := publish.GetVolumeContext()[key]; public {
+		t.Errorf("the volume context has the tokens: %v", publish.GetVolumeContext())
+	}
+	if mode := publish.GetVolumeCapability().GetAccessMode().GetMode(); !publish.GetReadonly() || !m.ReadOnly ||
+		mode != csipb.VolumeCapability_AccessMode_MULTI_NODE_READER_ONLY {
+		t.Errorf("published as %v, read-only %t, mounted read-only %t, want many readers", mode, publish.GetReadonly(),
+			m.ReadOnly)
+	}
+	grows := newRig(t, csipb.NodeServiceCapability_RPC_EXPAND_VOLUME)
+	half := resource.MustParse("512Mi")
+	grows.api.secrets, grows.spec.ClaimSize = r.api.secrets, &half
+	grows.pv.Spec.CSI.NodeExpandSecretRef = &v1.SecretReference{Namespace: "sec", Name: "expand"}
+	grows.mount(claiming("a"))
+	expand := grows.driver.Request("NodeExpandVolume").(*csipb.NodeExpandVolumeRequest)
+	if got := expand.GetSecrets()["password"]; got != "three" {
+		t.Errorf("grown with the secret %q, want three", got)
+	}
 }

@@ -55,7 +55,7 @@ func (p Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted
 		return m, err
 	}
 	r.TargetPath, r.Readonly = m.Path, m.ReadOnly
-	if err := prepareTarget(a, m.Path); err != nil {
+	if err := p.prepareTarget(a, m.Path); err != nil {
 		return m, err
 	}
 	if a.Attempted != nil {
@@ -73,19 +73,16 @@ func (p Plugin) SetUp(ctx context.Context, a volume.MounterArgs) (volume.Mounted
 	if a.Spec.PersistentVolume != nil && m.RefreshAt.IsZero() {
 		m.RefreshAt = time.Now().Add(expandInterval)
 	}
-	if r.StagingTargetPath == "" && a.Spec.PersistentVolume != nil { // else it grew when it was staged
-		grown := expansion{spec: a.Spec, data: a.Data, path: m.Path, usage: r.VolumeCapability}
-		if err := p.expand(ctx, x, grown); err != nil {
-			return m, err
-		}
-	}
-	if m.Device {
-		return m, nil
-	}
-	if r.VolumeCapability.GetMount().GetVolumeMountGroup() == "" && appliesFSGroup(obj, a.Spec) {
+	if !m.Device && r.VolumeCapability.GetMount().GetVolumeMountGroup() == "" && appliesFSGroup(obj, a.Spec) {
 		if err := fsgroup.SetVolumeOwnership(a, m.Path, m.ReadOnly); err != nil {
 			return m, fmt.Errorf("applyFSGroup failed for vol %s: %w", a.Data.VolumeHandle, err)
 		}
+	}
+	if a.Spec.PersistentVolume == nil {
+		return m, nil
+	}
+	if err := p.expand(ctx, x, a, expansion{path: m.Path, usage: r.VolumeCapability}); err != nil {
+		return m, volume.PartError{Part: volume.Expanding, Err: err}
 	}
 	return m, nil
 }
@@ -200,15 +197,15 @@ type upstreamData struct {
 	SpecVolID           string `json:"specVolID"`
 	VolumeHandle        string `json:"volumeHandle"`
 	DriverName          string `json:"driverName"`
-	NodeName            string `json:"nodeName,omitempty"`
-	AttachmentID        string `json:"attachmentID,omitempty"`
+	NodeName            string `json:"nodeName"`
+	AttachmentID        string `json:"attachmentID"`
 	VolumeLifecycleMode string `json:"volumeLifecycleMode"`
 }
 
 const volumeDataFile = "vol_data.json"
 
 // prepareTarget makes the directory that the volume is published in.
-func prepareTarget(a volume.MounterArgs, target string) error {
+func (p Plugin) prepareTarget(a volume.MounterArgs, target string) error {
 	if err := os.MkdirAll(filepath.Dir(target), 0o750); err != nil {
 		return fmt.Errorf("kubernetes.io/csi: failed to create dir %#v: %w", filepath.Dir(target), err)
 	}
@@ -220,7 +217,8 @@ func prepareTarget(a volume.MounterArgs, target string) error {
 		mode = storagev1.VolumeLifecycleEphemeral
 	}
 	text, err := json.Marshal(upstreamData{SpecVolID: a.Spec.Name(), VolumeHandle: a.Data.VolumeHandle,
-		DriverName: a.Data.DriverName, VolumeLifecycleMode: string(mode)})
+		DriverName: a.Data.DriverName, NodeName: p.NodeName, VolumeLifecycleMode: string(mode),
+		AttachmentID: AttachmentName(a.Data.VolumeHandle, a.Data.DriverName, p.NodeName)})
 	if err != nil {
 		return err
 	}

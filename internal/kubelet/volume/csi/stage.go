@@ -56,10 +56,7 @@ func (p Plugin) MountDevice(ctx context.Context, a volume.DeviceMounterArgs) err
 	_, err = x.node.NodeStageVolume(ctx, &csipb.NodeStageVolumeRequest{VolumeId: a.Data.VolumeHandle,
 		PublishContext: published, StagingTargetPath: a.Data.DeviceMountPath, VolumeCapability: c, Secrets: secrets,
 		VolumeContext: source.VolumeAttributes})
-	if err != nil {
-		return err
-	}
-	return p.expand(ctx, x, expansion{spec: a.Spec, data: a.Data, path: a.Data.DeviceMountPath, usage: c})
+	return err
 }
 
 // mountGroup is the group for the driver to mount with; empty when the kubelet has to give the
@@ -95,6 +92,7 @@ func (p Plugin) UnmountDevice(ctx context.Context, d volume.VolumeData) error {
 	if err := volumedir.Empty(p.Mounts, d.DeviceMountPath); err != nil {
 		return err
 	}
+	x.forgetSize(d.VolumeHandle)
 	p.Attach.Unused(UniqueVolumeName(d.DriverName, d.VolumeHandle))
 	return nil
 }

@@ -1,5 +1,5 @@
 // Package nodevolumelimits refuses nodes that cannot attach as many volumes of a CSI driver as the
-// Pod would need.
+// Pod would need, and nodes without a driver whose CSIDriver has preventPodSchedulingIfMissing.
 //
 // The limit is what the driver says in CSINode (allocatable.count); counted are the volumes of all
 // Pods on the node and of VolumeAttachments still there, each once. Volumes of in-tree plugins
@@ -66,6 +66,7 @@ const stateKey framework.StateKey = Name
 type preFilterState struct {
 	wanted           map[string]int  // volumes of the Pod by driver with a limit somewhere, as many as there can be
 	driversNearLimit map[string]bool // nodes that may have too little room; nil: any may
+	requires         bool            // a driver that has to be on the node
 }
 
 // Clone shares: nothing changes it.
@@ -79,15 +80,16 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 		return nil, framework.NewStatus(framework.Skip)
 	}
 	note := &preFilterState{wanted: volumelisters.MaxVolumesByDriver(pl.listers, p)}
+	note.requires = requiresAny(pl.listers, note.wanted)
 	// volumes of Pods that are nominated to a node are not counted there
 	if !schedule.ConsidersNominatedPods(state) && pl.attachCounts.sync(schedule.SnapshotOf(state)) {
 		note.driversNearLimit = pl.attachCounts.driversNearLimit(note.wanted)
-		if len(note.driversNearLimit) == 0 {
+		if len(note.driversNearLimit) == 0 && !note.requires {
 			return nil, framework.NewStatus(framework.Skip)
 		}
 	}
 	maps.DeleteFunc(note.wanted, func(driver string, _ int) bool { return !pl.listers.HasLimit(driver) })
-	if len(note.wanted) == 0 {
+	if len(note.wanted) == 0 && !note.requires {
 		return nil, framework.NewStatus(framework.Skip)
 	}
 	state.Write(stateKey, note)
@@ -97,10 +99,17 @@ func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1
 // PreFilterExtensions has none: other Pods' volumes are read from the node.
 func (*Plugin) PreFilterExtensions() framework.PreFilterExtensions { return nil }
 
-// Filter refuses nodes with too little left of a driver's limit.
+// Filter refuses nodes without a driver that has to be there, and with too little left of a
+// driver's limit.
 func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) *framework.Status {
-	if pl.hasRoom(state, n) {
+	note := noteOf(state)
+	if note == nil || note.requires {
+		if driver := pl.missingDriver(p, n); driver != "" {
+			return framework.NewStatus(framework.Unschedulable, driver+missingReason).WithPlugin(Name)
+		}
+	}
+	if pl.hasRoom(note, n) {
 		return nil
 	}
 	if _, over := pl.exceededLimit(p, n); over {
@@ -109,12 +118,19 @@ func (pl *Plugin) Filter(_ context.Context, state framework.CycleState, p *v1.Po
 	return nil
 }
 
+// noteOf is what PreFilter found out; nil when it did not run.
+func noteOf(state framework.CycleState) *preFilterState {
+	v, err := state.Read(stateKey)
+	if note, ok := v.(*preFilterState); err == nil && ok {
+		return note
+	}
+	return nil
+}
+
 // hasRoom tells whether a node has room even if all that is there were of the same driver, so that
 // nothing need be looked up.
-func (pl *Plugin) hasRoom(state framework.CycleState, n framework.NodeInfo) bool {
-	v, err := state.Read(stateKey)
-	note, ok := v.(*preFilterState)
-	if err != nil || !ok {
+func (pl *Plugin) hasRoom(note *preFilterState, n framework.NodeInfo) bool {
+	if note == nil {
 		return false
 	}
 	if note.driversNearLimit != nil && !note.driversNearLimit[n.Node().Name] {
@@ -203,6 +219,12 @@ func limitsOf(n *storagev1.CSINode) map[string]int {
 // Explain gives the numbers.
 func (pl *Plugin) Explain(_ context.Context, _ framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) schedule.Explanation {
+	if driver := pl.missingDriver(p, n); driver != "" {
+		return schedule.Explanation{Code: reason.DriverMissing,
+			Detail: fmt.Sprintf("driver %s is not registered here, and its CSIDriver says "+
+				"preventPodSchedulingIfMissing", driver),
+			Fix: "see why the driver's Pod does not run on the node: kubectl get csinode " + n.Node().Name + " -o yaml"}
+	}
 	e, over := pl.exceededLimit(p, n)
 	if !over {
 		return schedule.Explanation{}
@@ -213,15 +235,21 @@ func (pl *Plugin) Explain(_ context.Context, _ framework.CycleState, p *v1.Pod,
 		Fix: "remove a Pod with volumes of that driver from the node, or add a node"}
 }
 
-// EventsToRegister wakes when a limit may have risen or a volume gone.
-func (*Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
+// EventsToRegister wakes when a limit may have risen, a driver come or a volume gone.
+func (pl *Plugin) EventsToRegister(context.Context) ([]framework.ClusterEventWithHint, error) {
 	on := func(r framework.EventResource, a framework.ActionType,
 		hint framework.QueueingHintFn) framework.ClusterEventWithHint {
 		return framework.ClusterEventWithHint{Event: framework.ClusterEvent{Resource: r, ActionType: a},
 			QueueingHintFn: hint}
 	}
 	return []framework.ClusterEventWithHint{
-		on(framework.CSINode, framework.Add|framework.Update, isSchedulableAfterCSINodeChange),
+		on(framework.CSINode, framework.Add|framework.Update,
+			func(l logr.Logger, p *v1.Pod, before, after any) (framework.QueueingHint, error) {
+				if pl.gotRequiredDriver(before, after) {
+					return framework.Queue, nil
+				}
+				return isSchedulableAfterCSINodeChange(l, p, before, after)
+			}),
 		on(framework.AssignedPod, framework.Delete, isSchedulableAfterPodDeleted),
 		on(framework.PersistentVolumeClaim, framework.Add, volumebinding.IsSchedulableAfterClaimChange),
 		on(framework.VolumeAttachment, framework.Delete, nil),

@@ -75,6 +75,9 @@ func (d *Driver) CreateVolume(_ context.Context, r *csipb.CreateVolumeRequest) (
 	if r.GetName() == "" || len(r.GetVolumeCapabilities()) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "name and volume_capabilities are required")
 	}
+	if err := checkMutable(r.GetMutableParameters()); err != nil {
+		return nil, err
+	}
 	size := cmp.Or(r.GetCapacityRange().GetRequiredBytes(), r.GetCapacityRange().GetLimitBytes(), 1<<30)
 	if size > maxSize {
 		return nil, status.Error(codes.OutOfRange, "too big")
@@ -197,6 +200,33 @@ func (d *Driver) ControllerExpandVolume(_ context.Context,
 	v := d.has.volumes[r.GetVolumeId()]
 	v.CapacityBytes = max(v.CapacityBytes, r.GetCapacityRange().GetRequiredBytes())
 	return &csipb.ControllerExpandVolumeResponse{CapacityBytes: v.CapacityBytes, NodeExpansionRequired: true}, nil
+}
+
+// Mutable is the parameter of VolumeAttributesClasses that the driver knows.
+const Mutable = "iops"
+
+// ControllerModifyVolume takes what a VolumeAttributesClass says of a volume, in Request.
+func (d *Driver) ControllerModifyVolume(_ context.Context,
+	r *csipb.ControllerModifyVolumeRequest) (*csipb.ControllerModifyVolumeResponse, error) {
+	d.note("ControllerModifyVolume", r)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r.GetVolumeId() == "" {
+		return nil, status.Error(codes.InvalidArgument, "volume_id is missing")
+	}
+	if err := d.known(r.GetVolumeId()); err != nil {
+		return nil, err
+	}
+	return &csipb.ControllerModifyVolumeResponse{}, checkMutable(r.GetMutableParameters())
+}
+
+func checkMutable(parameters map[string]string) error {
+	for key := range parameters {
+		if key != Mutable {
+			return status.Errorf(codes.InvalidArgument, "parameter %s is not known", key)
+		}
+	}
+	return nil
 }
 
 // GetCapacity is what is left of the imagined disk.

@@ -22,6 +22,7 @@ func TestSanity(t *testing.T) {
 			csipb.ControllerServiceCapability_RPC_LIST_VOLUMES, csipb.ControllerServiceCapability_RPC_GET_CAPACITY,
 			csipb.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
 			csipb.ControllerServiceCapability_RPC_LIST_SNAPSHOTS, csipb.ControllerServiceCapability_RPC_CLONE_VOLUME,
-			csipb.ControllerServiceCapability_RPC_EXPAND_VOLUME}}).Start(t)
-	csisanity.Run(t, d.Endpoint(), d.Dir)
+			csipb.ControllerServiceCapability_RPC_EXPAND_VOLUME,
+			csipb.ControllerServiceCapability_RPC_MODIFY_VOLUME}}).Start(t)
+	csisanity.Run(t, d.Endpoint(), d.Dir, csisanity.Mode{})
 }
