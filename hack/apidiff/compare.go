@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,6 +24,7 @@ var masked = []struct {
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "<uid>"},
 	{regexp.MustCompile(`202[67]-(1[12]|01)-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "<time>"},
 	{regexp.MustCompile(`"resourceVersion":"\d+"`), `"resourceVersion":"<resourceVersion>"`}, // of a watch's events
+	{regexp.MustCompile(`(Too large resource version: \d+, current): \d+`), "$1: <resourceVersion>"},
 	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`), "kube-api-access-<random>"},
 	{regexp.MustCompile(`\b10\.96\.\d+\.\d+`), "<address>"},
 	{regexp.MustCompile(`^\d+(s|m(\d+s)?)$`), "<age>"},
@@ -48,6 +50,10 @@ func mask(v any) any {
 				}
 				continue
 			}
+			if token, text := e.(string); text && k == "continue" {
+				x[k] = continued(token)
+				continue
+			}
 			if n, number := e.(float64); number && (k == "nodePort" || k == "healthCheckNodePort") && n >= 30000 {
 				x[k] = "<" + k + ">"
 				continue
@@ -67,6 +73,17 @@ func mask(v any) any {
 		return x
 	}
 	return v
+}
+
+var tokenRevision = regexp.MustCompile(`"rv":\d+`)
+
+// continued is where a list continues, without the revision.
+func continued(token string) string {
+	raw, err := base64.RawURLEncoding.DecodeString(token)
+	if err != nil {
+		return token
+	}
+	return tokenRevision.ReplaceAllString(string(raw), `"rv":0`)
 }
 
 // finding is one cause of different answers.
@@ -221,6 +238,19 @@ func first(s string, n int) string {
 	return s
 }
 
+// apart returns two texts without most of what they begin with alike.
+func apart(a, b string) (string, string) {
+	const before = 60
+	at := 0
+	for at < min(len(a), len(b)) && a[at] == b[at] {
+		at++
+	}
+	if at <= before {
+		return a, b
+	}
+	return "…" + a[at-before:], "…" + b[at-before:]
+}
+
 // differences returns patterns of how two answers differ.
 func differences(ours, theirs answer) []string {
 	var out []string
@@ -241,6 +271,7 @@ func differences(ours, theirs answer) []string {
 		return append(out, refusals(a, b)...)
 	}
 	compare("", a, b, func(path, x, y string) {
+		x, y = apart(x, y)
 		out = append(out, fmt.Sprintf("%s: ours %s, theirs %s", index.ReplaceAllString(path, "[]"), first(x, 200),
 			first(y, 200)))
 	})
@@ -285,7 +316,8 @@ func refusals(a, b any) []string {
 	}
 	if len(out) == 0 {
 		compare("", a, b, func(path, x, y string) {
-			out = append(out, fmt.Sprintf("refusal%s: ours %s, theirs %s", path, pattern(x), pattern(y)))
+			x, y = apart(x, y)
+			out = append(out, fmt.Sprintf("refusal%s: ours %s, theirs %s", path, first(x, 300), first(y, 300)))
 		})
 	}
 	slices.Sort(out)

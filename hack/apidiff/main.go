@@ -42,6 +42,7 @@ type options struct {
 	table    bool
 	record   string
 	seeds    string
+	scripts  string
 }
 
 func main() {
@@ -57,6 +58,7 @@ func main() {
 	flag.BoolVar(&o.table, "table", false,
 		"ask for the answers of create, update and status as tables, as kubectl get does")
 	flag.StringVar(&o.seeds, "seeds", "", "file of further objects to change, one a line")
+	flag.StringVar(&o.scripts, "scripts", "", "directory of other scripts than scripts/*.yaml")
 	flag.StringVar(&o.record, "record", "",
 		"file to add the requests to that were answered otherwise, with the answers of theirs")
 	flag.Parse()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"os"
 	"regexp"
 	"strings"
 	"time"
@@ -34,17 +35,27 @@ var patchTypes = map[string]string{
 	"STRATEGIC": "application/strategic-merge-patch+json", "APPLY": "application/apply-patch+yaml",
 }
 
+// most is how much of an answer is printed.
+const most = 3000
+
 func runScripts(ctx context.Context, o options, p *pair, found *findings) error {
-	files, err := fs.Glob(scriptFiles, "scripts/*.yaml")
+	scripts, err := fs.Sub(scriptFiles, "scripts")
+	if err != nil {
+		return err
+	}
+	if o.scripts != "" {
+		scripts = os.DirFS(o.scripts)
+	}
+	files, err := fs.Glob(scripts, "*.yaml")
 	if err != nil {
 		return err
 	}
 	for _, f := range files {
-		name := strings.TrimSuffix(strings.TrimPrefix(f, "scripts/"), ".yaml")
+		name := strings.TrimSuffix(f, ".yaml")
 		if !o.only.MatchString(name) {
 			continue
 		}
-		raw, err := scriptFiles.ReadFile(f)
+		raw, err := fs.ReadFile(scripts, f)
 		if err != nil {
 			return err
 		}
@@ -69,8 +80,8 @@ func runScripts(ctx context.Context, o options, p *pair, found *findings) error 
 			for k := range causes {
 				causes[k] = fmt.Sprintf("%s %d %s: %s", name, i, s.Do, causes[k])
 			}
-			found.add(causes, first(s.body(), 200)+"\n        ours   "+first(string(a.body),
-				500)+"\n        theirs "+first(string(b.body), 500), nil)
+			found.add(causes, first(s.body(), 900)+"\n        ours   "+first(string(a.body),
+				most)+"\n        theirs "+first(string(b.body), most), nil)
 		}
 	}
 	return nil

@@ -37,6 +37,7 @@ var declarativeFields = map[schema.GroupResource][]declarativeField{
 		{path: "spec.minReplicas", types: []field.ErrorType{invalid}},
 		{path: "spec.maxReplicas", types: []field.ErrorType{required, invalid},
 			detail: "must be greater than or equal to 1"}},
+	{Group: "batch", Resource: "cronjobs"}: {{path: "spec.schedule", types: []field.ErrorType{required}}},
 	{Group: "discovery.k8s.io", Resource: "endpointslices"}: {
 		{path: "addressType", types: []field.ErrorType{required, invalid, field.ErrorTypeNotSupported}},
 		{path: "endpoints[].addresses", types: []field.ErrorType{required, field.ErrorTypeTooMany}}},

@@ -18,34 +18,41 @@ func admitNode(name string, a admission.Attributes) error {
 		if n == nil {
 			return fmt.Errorf("unexpected type %T", a.GetObject())
 		}
-		if bad := forbiddenLabels(changedKeys(n.Labels, nil)); len(bad) > 0 {
-			return fmt.Errorf("node %q is not allowed to set the following labels: %s", name, strings.Join(bad, ", "))
-		}
 		if target == "" {
 			target = n.Name
-		}
-		if len(n.OwnerReferences) > 0 {
-			return fmt.Errorf("node %q is not allowed to set ownerReferences", name)
 		}
 	}
 	if target != name {
 		return fmt.Errorf("node %q is not allowed to modify node %q", name, target)
 	}
-	if a.GetOperation() != admission.Update {
+	switch a.GetOperation() {
+	case admission.Create:
+		if n.Spec.ConfigSource != nil {
+			return fmt.Errorf("node %q is not allowed to create pods with a non-nil configSource", name)
+		}
+		if bad := forbiddenLabels(changedKeys(n.Labels, nil)); len(bad) > 0 {
+			return fmt.Errorf("node %q is not allowed to set the following labels: %s", name, strings.Join(bad, ", "))
+		}
+		return nil
+	case admission.Update:
+	default:
 		return nil
 	}
 	old, ok := a.GetOldObject().(*corev1.Node)
 	if n == nil || !ok {
 		return fmt.Errorf("unexpected type %T", a.GetObject())
 	}
+	if n.Spec.ConfigSource != nil && !equality.Semantic.DeepEqual(n.Spec.ConfigSource, old.Spec.ConfigSource) {
+		return fmt.Errorf("node %q is not allowed to update configSource to a new non-nil configSource", name)
+	}
 	if !equality.Semantic.DeepEqual(n.Spec.Taints, old.Spec.Taints) {
 		return fmt.Errorf("node %q is not allowed to modify taints", name)
 	}
-	if bad := forbiddenLabels(changedKeys(n.Labels, old.Labels)); len(bad) > 0 {
-		return fmt.Errorf("is not allowed to modify labels: %s", strings.Join(bad, ", "))
-	}
 	if !equality.Semantic.DeepEqual(n.OwnerReferences, old.OwnerReferences) {
 		return fmt.Errorf("node %q is not allowed to modify ownerReferences", name)
+	}
+	if bad := forbiddenLabels(changedKeys(n.Labels, old.Labels)); len(bad) > 0 {
+		return fmt.Errorf("is not allowed to modify labels: %s", strings.Join(bad, ", "))
 	}
 	return nil
 }

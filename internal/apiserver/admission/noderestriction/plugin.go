@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -62,7 +63,11 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, _ admission.
 	}
 	err := p.admitRequest(ctx, name, a)
 	var status apierrors.APIStatus
-	if err == nil || errors.As(err, &status) {
+	var retry *retryable
+	switch {
+	case errors.As(err, &retry):
+		return retry.error
+	case err == nil, errors.As(err, &status):
 		return err
 	}
 	return admission.NewForbidden(a, err)
@@ -138,25 +143,34 @@ func (p *Plugin) admitTokenRequest(ctx context.Context, name string, a admission
 	return p.audiences(ctx, a, pod, req.Spec.Audiences)
 }
 
-// audiences lets a node ask only for audiences its Pod asks for: in a projected volume, or by a CSI
-// driver that wants tokens.
+// audiences lets a node ask only for one audience, and one its Pod asks for: in a projected volume,
+// or by a CSI driver that wants tokens. No audience is that of the server, "".
 func (p *Plugin) audiences(ctx context.Context, a admission.Attributes, pod *corev1.Pod, requested []string) error {
-	allowed := p.podAudiences(ctx, pod)
-	for _, aud := range requested {
-		if allowed[aud] {
-			continue
-		}
-		d, _, err := p.authorizer.Authorize(ctx, authorizer.AttributesRecord{
-			User: a.GetUserInfo(), Verb: "request-serviceaccounts-token-audience", Namespace: a.GetNamespace(),
-			APIVersion: "v1",
-			Resource:   aud, Name: a.GetName(), ResourceRequest: true,
-		})
-		if err != nil || d != authorizer.DecisionAllow {
-			return fmt.Errorf("audience %q not found in pod spec volume, %s is not authorized to request tokens for "+
-				"this audience", aud, a.GetUserInfo().GetName())
-		}
+	if len(requested) > 1 {
+		return errors.New("node may only request 0 or 1 audiences")
 	}
-	return nil
+	audience := strings.Join(requested, "")
+	if p.podAudiences(ctx, pod)[audience] {
+		return nil
+	}
+	allowed, err := p.mayRequest(ctx, a, "request-serviceaccounts-token-audience", audience, a.GetName())
+	switch who := a.GetUserInfo().GetName(); {
+	case allowed:
+		return nil
+	case err != nil:
+		return fmt.Errorf("error authorizing %s to request tokens for audience %q: %w", who, audience, err)
+	default:
+		return fmt.Errorf("%s is not authorized to request tokens for audience %q", who, audience)
+	}
+}
+
+// mayRequest asks the authorizer whether the node may ask for what on behalf of an account.
+func (p *Plugin) mayRequest(ctx context.Context, a admission.Attributes, verb, what, account string) (bool, error) {
+	d, _, err := p.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+		User: a.GetUserInfo(), Verb: verb, Namespace: a.GetNamespace(), APIGroup: a.GetResource().Group,
+		APIVersion: a.GetResource().Version, Resource: what, Name: account, ResourceRequest: true,
+	})
+	return d == authorizer.DecisionAllow, err
 }
 
 func (p *Plugin) podAudiences(ctx context.Context, pod *corev1.Pod) map[string]bool {

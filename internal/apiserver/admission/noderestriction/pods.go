@@ -145,7 +145,12 @@ func admitPodStatus(name string, a admission.Attributes) error {
 	case !maps.Equal(old.Labels, pod.Labels):
 		return fmt.Errorf("node %q cannot update labels through pod status", name)
 	case !equality.Semantic.DeepEqual(old.Status.ResourceClaimStatuses, pod.Status.ResourceClaimStatuses):
-		return fmt.Errorf("node %q cannot update resource claim statuses", name)
+		return fmt.Errorf("node %q cannot update resource claim statues", name) // upstream's spelling
+	case !equality.Semantic.DeepEqual(old.Status.ExtendedResourceClaimStatus, pod.Status.ExtendedResourceClaimStatus):
+		return fmt.Errorf("node %q cannot update extended resource claim status", name)
+	case !equality.Semantic.DeepEqual(old.Status.NodeAllocatableResourceClaimStatuses,
+		pod.Status.NodeAllocatableResourceClaimStatuses):
+		return fmt.Errorf("node %q cannot update node allocatable resource claim statuses", name)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	nodev1 "k8s.io/api/node/v1"
@@ -124,19 +125,44 @@ func setScheduling(pod *corev1.Pod, c *nodev1.RuntimeClass) error {
 		}
 		pod.Spec.NodeSelector[k] = want
 	}
-	for _, t := range c.Scheduling.Tolerations {
-		if !hasToleration(pod.Spec.Tolerations, t) {
-			pod.Spec.Tolerations = append(pod.Spec.Tolerations, t)
-		}
-	}
+	pod.Spec.Tolerations = mergeTolerations(pod.Spec.Tolerations, c.Scheduling.Tolerations)
 	return nil
 }
 
-func hasToleration(list []corev1.Toleration, t corev1.Toleration) bool {
-	for _, x := range list {
-		if equality.Semantic.DeepEqual(x, t) {
-			return true
+// mergeTolerations returns two lists one after the other, without what another of them includes; of
+// equal ones the first stays.
+func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
+	all := slices.Concat(first, second)
+	var out []corev1.Toleration
+	for i := range all {
+		included := slices.ContainsFunc(out, func(t corev1.Toleration) bool { return includes(&t, &all[i]) }) ||
+			slices.ContainsFunc(all[i+1:], func(t corev1.Toleration) bool {
+				return !equality.Semantic.DeepEqual(t, all[i]) && includes(&t, &all[i])
+			})
+		if !included {
+			out = append(out, all[i])
 		}
+	}
+	return out
+}
+
+// includes reports whether wide tolerates all that narrow does.
+func includes(wide, narrow *corev1.Toleration) bool {
+	exists := wide.Operator == corev1.TolerationOpExists
+	switch {
+	case equality.Semantic.DeepEqual(wide, narrow):
+		return true
+	case wide.Key != narrow.Key && (wide.Key != "" || !exists):
+		return false
+	case wide.Effect != "" && wide.Effect != narrow.Effect:
+		return false
+	case wide.Effect == corev1.TaintEffectNoExecute && wide.TolerationSeconds != nil &&
+		(narrow.TolerationSeconds == nil || *narrow.TolerationSeconds > *wide.TolerationSeconds):
+		return false
+	case exists:
+		return true
+	case wide.Operator == corev1.TolerationOpEqual || wide.Operator == "":
+		return narrow.Operator == corev1.TolerationOpEqual && narrow.Value == wide.Value
 	}
 	return false
 }

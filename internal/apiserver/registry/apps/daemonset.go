@@ -157,6 +157,9 @@ func checkDaemonSet(d, previous *appsv1.DaemonSet) field.ErrorList {
 	var f typed.Errors
 	s := &d.Spec
 	w := workloadRules{s.Selector, &s.Template, "daemonset", "DaemonSet", ""}
+	if previous != nil {
+		f.Immutable(spec().Child("selector"), s.Selector, previous.Spec.Selector)
+	}
 	f.LabelSelector(spec().Child("selector"), s.Selector)
 	if sel, err := metav1.LabelSelectorAsSelector(s.Selector); err == nil {
 		w.matches(&f, sel)
@@ -166,9 +169,6 @@ func checkDaemonSet(d, previous *appsv1.DaemonSet) field.ErrorList {
 	f.NotNegative(spec().Child("minReadySeconds"), int64(s.MinReadySeconds))
 	checkDaemonStrategy(&f, &s.UpdateStrategy)
 	f.NotNegativeIf(spec().Child("revisionHistoryLimit"), s.RevisionHistoryLimit)
-	if previous != nil {
-		f.Immutable(spec().Child("selector"), s.Selector, previous.Spec.Selector)
-	}
 	return f.List()
 }
 

@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/conversion"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -98,7 +100,10 @@ func fromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.Horizo
 	n.read(metricsNote, &metrics)
 	n.read(currentNote, &current)
 	n.read(conditionsNote, &out.Status.Conditions)
-	n.read(behaviorNote, &out.Spec.Behavior)
+	if n.read(behaviorNote, &out.Spec.Behavior); out.Spec.Behavior != nil &&
+		*out.Spec.Behavior == (autoscalingv2.HorizontalPodAutoscalerBehavior{}) {
+		out.Spec.Behavior = nil
+	}
 	for i := range metrics {
 		out.Spec.Metrics = append(out.Spec.Metrics, specFromV1(&metrics[i]))
 	}
@@ -120,7 +125,7 @@ func fromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.Horizo
 		}}
 	}
 	out.Annotations = n.rest()
-	return n.err
+	return nil
 }
 
 func toV1(in *autoscalingv2.HorizontalPodAutoscaler, out *autoscalingv1.HorizontalPodAutoscaler) error {
@@ -159,9 +164,44 @@ func toV1(in *autoscalingv2.HorizontalPodAutoscaler, out *autoscalingv1.Horizont
 	n.write(len(others) > 0, metricsNote, others)
 	n.write(len(current) > 0, currentNote, current)
 	n.write(len(status.Conditions) > 0, conditionsNote, status.Conditions)
-	n.write(spec.Behavior != nil, behaviorNote, spec.Behavior)
+	n.write(spec.Behavior != nil, behaviorNote, behaviorOf(spec.Behavior))
 	out.Annotations = n.out
 	return n.err
+}
+
+// behavior, scalingRules and scalingPolicy are v2's types as the annotation has them: upstream
+// writes its internal type, whose names begin with capitals. They are read case-insensitively.
+type behavior struct{ ScaleUp, ScaleDown *scalingRules }
+
+type scalingRules struct {
+	StabilizationWindowSeconds *int32
+	SelectPolicy               *autoscalingv2.ScalingPolicySelect
+	Policies                   []scalingPolicy
+	Tolerance                  *resource.Quantity
+}
+
+type scalingPolicy struct {
+	Type                 autoscalingv2.HPAScalingPolicyType
+	Value, PeriodSeconds int32
+}
+
+func behaviorOf(b *autoscalingv2.HorizontalPodAutoscalerBehavior) *behavior {
+	if b == nil {
+		return nil
+	}
+	return &behavior{ScaleUp: rulesOf(b.ScaleUp), ScaleDown: rulesOf(b.ScaleDown)}
+}
+
+func rulesOf(r *autoscalingv2.HPAScalingRules) *scalingRules {
+	if r == nil {
+		return nil
+	}
+	out := &scalingRules{StabilizationWindowSeconds: r.StabilizationWindowSeconds, SelectPolicy: r.SelectPolicy,
+		Tolerance: r.Tolerance}
+	for _, p := range r.Policies {
+		out.Policies = append(out.Policies, scalingPolicy{p.Type, p.Value, p.PeriodSeconds})
+	}
+	return out
 }
 
 // v1Annotations reads and writes the annotations that carry what v1 has no fields for.
@@ -170,11 +210,15 @@ type v1Annotations struct {
 	err     error
 }
 
+// read decodes an annotation. One that is no JSON of this form says nothing, as upstream has it.
 func (n *v1Annotations) read(key string, into any) {
-	if text, ok := n.in[key]; ok && n.err == nil {
-		if err := json.Unmarshal([]byte(text), into); err != nil {
-			n.err = fmt.Errorf("annotation %s: %w", key, err)
-		}
+	text, ok := n.in[key]
+	if !ok {
+		return
+	}
+	fresh := reflect.New(reflect.TypeOf(into).Elem())
+	if json.Unmarshal([]byte(text), fresh.Interface()) == nil {
+		reflect.ValueOf(into).Elem().Set(fresh.Elem())
 	}
 }
 

@@ -210,15 +210,18 @@ func checkCompletions(f *typed.Errors, s, previous *batchv1.JobSpec) {
 // checkTemplateChange keeps the template, but for what a queue may decide while the Job waits
 // suspended: where its Pods go and how much they get.
 func checkTemplateChange(f *typed.Errors, j, previous *batchv1.Job) {
-	allowed, now := previous.Spec.Template.DeepCopy(), &j.Spec.Template
-	if isSuspendedNotStarted(previous) {
-		allowScheduling(&allowed.Spec, &now.Spec)
-		allowed.Annotations, allowed.Labels = now.Annotations, now.Labels
-		allowResources(allowed.Spec.Containers, now.Spec.Containers)
-		allowResources(allowed.Spec.InitContainers, now.Spec.InitContainers)
+	allowed, now, path := previous.Spec.Template.DeepCopy(), &j.Spec.Template, spec().Child("template")
+	if !isSuspendedNotStarted(previous) {
+		if !apiequality.Semantic.DeepEqual(now, allowed) {
+			f.Invalid(path, typed.GoFields(now), apivalidation.FieldImmutableErrorMsg)
+		}
+		return
 	}
-	if !apiequality.Semantic.DeepEqual(now, allowed) {
-		f.Invalid(spec().Child("template"), typed.GoFields(now), apivalidation.FieldImmutableErrorMsg)
+	allowScheduling(&allowed.Spec, &now.Spec)
+	allowResources(allowed.Spec.Containers, now.Spec.Containers)
+	allowResources(allowed.Spec.InitContainers, now.Spec.InitContainers)
+	if !apiequality.Semantic.DeepEqual(now.Spec, allowed.Spec) {
+		f.Invalid(path.Child("spec"), typed.GoFields(now.Spec), apivalidation.FieldImmutableErrorMsg)
 	}
 }
 
@@ -250,6 +253,8 @@ func allowResources(allowed, now []corev1.Container) {
 		return
 	}
 	for i := range allowed {
-		allowed[i].Resources = now[i].Resources
+		if allowed[i].Name == now[i].Name {
+			allowed[i].Resources = now[i].Resources
+		}
 	}
 }

@@ -134,7 +134,7 @@ func (c *statusCheck) checkFinishedConditions() {
 	if u != nil && len(u.Failed)+len(u.Succeeded) > 0 &&
 		(now || c.changed(func(s *batchv1.JobStatus) any { return s.UncountedTerminatedPods })) {
 		c.Invalid(status().Child("uncountedTerminatedPods"), u,
-			"uncountedTerminatedPods needs to be empty for finished job")
+			"must be empty for finished job")
 	}
 }
 

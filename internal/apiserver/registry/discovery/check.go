@@ -122,15 +122,19 @@ func checkHints(f *typed.Errors, path *field.Path, names []string, valid func(st
 }
 
 func checkAddress(f *typed.Errors, t discoveryv1.AddressType, a string, at endpointAt) {
+	var bad field.ErrorList
 	switch t {
-	case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6:
+	case discoveryv1.AddressTypeIPv4:
+		bad = validation.IsValidIPForLegacyField(at.path, a, true, nil)
+	case discoveryv1.AddressTypeIPv6:
+		bad = validation.IsValidIP(at.path, a)
 	case discoveryv1.AddressTypeFQDN:
 		f.Add(validation.IsFullyQualifiedDomainName(at.path, a)...)
 		return
 	default:
 		return
 	}
-	if bad := validation.IsValidIPForLegacyField(at.path, a, true, nil); len(bad) > 0 {
+	if len(bad) > 0 {
 		f.Add(bad...)
 		return
 	}

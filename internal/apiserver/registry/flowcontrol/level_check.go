@@ -73,7 +73,7 @@ func checkMandatory(f *typed.Errors, l *flowcontrolv1.PriorityLevelConfiguration
 		want, text := m.Spec.DeepCopy(), "spec of '%s' must equal the fixed value"
 		if l.Name == flowcontrolv1.PriorityLevelConfigurationNameExempt {
 			want.Exempt, text = l.Spec.Exempt,
-				"spec of '%s' except the 'spec.exempt.*' fields must equal the fixed value"
+				"spec of '%s' except the 'spec.exempt' field must equal the fixed value"
 		}
 		if !apiequality.Semantic.DeepEqual(*want, l.Spec) {
 			f.Invalid(spec(), typed.GoFields(l.Spec), fmt.Sprintf(text, l.Name))

@@ -78,6 +78,9 @@ func checkRule(f *typed.Errors, r *flowcontrolv1.PolicyRulesWithSubjects, p *fie
 			listMessages{"nonResourceURLs must contain at least one value",
 				"if '*' is present, must not specify other non-resource URLs"})
 		for k, url := range x.NonResourceURLs {
+			if slices.Contains(x.NonResourceURLs, "*") {
+				break
+			}
 			checkURL(f, url, at.Child("nonResourceURLs").Index(k))
 		}
 	}
@@ -182,7 +185,6 @@ func validateWildcardAlone(f *typed.Errors, list []string, p *field.Path, t list
 
 func checkURL(f *typed.Errors, url string, p *field.Path) {
 	switch {
-	case url == "*":
 	case url == "":
 		f.Invalid(p, url, "must not be empty")
 	case url == "/":

@@ -16,11 +16,6 @@ import (
 func checkIngress(i, previous *networkingv1.Ingress) field.ErrorList {
 	var f typed.Errors
 	s := &i.Spec
-	if old, ok := i.Annotations[ingressClassAnnotation]; ok && previous == nil && s.IngressClassName != nil &&
-		old != *s.IngressClassName {
-		f.Invalid(field.NewPath("annotations").Child(ingressClassAnnotation), old,
-			"must match `ingressClassName` when both are specified")
-	}
 	if len(s.Rules) == 0 && s.DefaultBackend == nil {
 		f.Invalid(spec(), s.Rules, "either `defaultBackend` or `rules` must be specified")
 	}
@@ -45,6 +40,11 @@ func checkIngress(i, previous *networkingv1.Ingress) field.ErrorList {
 	}
 	if s.IngressClassName != nil {
 		f.DNSSubdomain(spec().Child("ingressClassName"), *s.IngressClassName)
+	}
+	if old, ok := i.Annotations[ingressClassAnnotation]; ok && previous == nil && s.IngressClassName != nil &&
+		old != *s.IngressClassName {
+		f.Invalid(field.NewPath("annotations").Child(ingressClassAnnotation), old,
+			"must match `ingressClassName` when both are specified")
 	}
 	return f.List()
 }

@@ -1,7 +1,6 @@
 package networking
 
 import (
-	"net/netip"
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/printers"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
@@ -198,19 +198,20 @@ func checkBlock(f *typed.Errors, b *networkingv1.IPBlock, path *field.Path, stor
 		f.Required(path.Child("cidr"), "")
 		return
 	}
-	if bad := validation.IsValidCIDRForLegacyField(path.Child("cidr"), b.CIDR, true, stored); len(bad) > 0 {
-		f.Add(bad...)
+	f.Add(validation.IsValidCIDRForLegacyField(path.Child("cidr"), b.CIDR, true, stored)...)
+	_, whole, err := netutils.ParseCIDRSloppy(b.CIDR)
+	if err != nil {
 		return
 	}
-	whole, err := netip.ParsePrefix(b.CIDR)
+	bits, _ := whole.Mask.Size()
 	for i, e := range b.Except {
 		at := path.Child("except").Index(i)
-		if bad := validation.IsValidCIDRForLegacyField(at, e, true, stored); len(bad) > 0 {
-			f.Add(bad...)
+		f.Add(validation.IsValidCIDRForLegacyField(at, e, true, stored)...)
+		_, part, err := netutils.ParseCIDRSloppy(e)
+		if err != nil {
 			continue
 		}
-		part, partErr := netip.ParsePrefix(e)
-		if err == nil && partErr == nil && (whole.Bits() >= part.Bits() || !whole.Contains(part.Addr())) {
+		if n, _ := part.Mask.Size(); bits >= n || !whole.Contains(part.IP) {
 			f.Invalid(at, e, "must be a strict subset of `cidr`")
 		}
 	}

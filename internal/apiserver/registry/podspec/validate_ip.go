@@ -2,9 +2,9 @@ package podspec
 
 import (
 	"fmt"
-	"net/netip"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
@@ -13,8 +13,8 @@ import (
 // link-local.
 func ValidateNonSpecialIP(path *field.Path, text string) field.ErrorList {
 	var f typed.Errors
-	a, err := netip.ParseAddr(text)
-	if err != nil {
+	a := netutils.ParseIPSloppy(text)
+	if a == nil {
 		f.Invalid(path, text, "must be a valid IP address")
 		return f.List()
 	}

@@ -52,11 +52,7 @@ func Default(s *v1.Service) {
 
 // needsClusterIP reports whether the type has a cluster IP ("None" counts).
 func needsClusterIP(s *v1.Service) bool {
-	switch s.Spec.Type {
-	case v1.ServiceTypeClusterIP, v1.ServiceTypeNodePort, v1.ServiceTypeLoadBalancer:
-		return true
-	}
-	return false
+	return s.Spec.Type != v1.ServiceTypeExternalName
 }
 
 func needsNodePort(s *v1.Service) bool {

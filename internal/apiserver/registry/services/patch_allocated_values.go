@@ -102,6 +102,9 @@ func dropTypeDependentFields(s, old *v1.Service) {
 		p.ExternalTrafficPolicy == previous.ExternalTrafficPolicy {
 		p.ExternalTrafficPolicy = ""
 	}
+	if p.Type != v1.ServiceTypeLoadBalancer {
+		s.Status.LoadBalancer = v1.LoadBalancerStatus{}
+	}
 }
 
 func equalPtr[T any](a, b *T) bool { return apiequality.Semantic.DeepEqual(a, b) }

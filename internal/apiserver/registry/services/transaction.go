@@ -82,14 +82,13 @@ func (t *allocationTransaction) allocateClusterIPs(s, old *v1.Service) error {
 				continue
 			}
 			p, started := t.poolOf(family, ip), time.Now()
-			err := t.allocateIP(p, ip)
+			err := t.takeIP(p, ip)
 			t.recordIP(p.prefix.String(), scopeStatic, started, err)
 			if err != nil {
 				t.conflict = true
 				return invalid(s, field.Invalid(field.NewPath("spec", "clusterIPs"), asked,
 					fmt.Sprintf("failed to allocate IP %v: %v", ip, err)))
 			}
-			t.ips = append(t.ips, ip)
 			continue
 		}
 		started := time.Now()
@@ -105,6 +104,27 @@ func (t *allocationTransaction) allocateClusterIPs(s, old *v1.Service) error {
 	if n := len(s.Spec.IPFamilies); len(s.Spec.ClusterIPs) > n {
 		s.Spec.ClusterIPs = s.Spec.ClusterIPs[:n]
 	}
+	return nil
+}
+
+// takeIP takes the address ip. A dry run asks only whether the first range of the family has it.
+func (t *allocationTransaction) takeIP(p *ipPool, ip string) error {
+	if t.dryRun {
+		addr, err := netip.ParseAddr(ip)
+		for _, first := range t.pools {
+			if err == nil && first.family == p.family && first.offset(addr) < 0 {
+				return fmt.Errorf("the provided IP (%s) is not in the valid range. The range of valid IPs is %s", ip,
+					first.prefix)
+			}
+			if first.family == p.family {
+				return err
+			}
+		}
+	}
+	if err := t.allocateIP(p, ip); err != nil {
+		return err
+	}
+	t.ips = append(t.ips, ip)
 	return nil
 }
 
