@@ -73,15 +73,15 @@ func (w *testRuntime) Do(ctx context.Context, j podactions.Job, a podplan.Action
 	return nil
 }
 
-func (w *testRuntime) Refresh(context.Context, *v1.Pod) error       { return nil }
-func (w *testRuntime) Forget(types.UID)                             {}
-func (w *testRuntime) SetPodStatus(*v1.Pod, v1.PodStatus)           {}
-func (w *testRuntime) DeletePod(*v1.Pod)                            {}
-func (w *testRuntime) RemoveStatus(types.UID)                       {}
-func (w *testRuntime) SyncPod(*v1.Pod, string, []prober.Running)    {}
-func (w *testRuntime) Health(probe.Key) (probe.Health, bool)        { return probe.Pending, false }
-func (w *testRuntime) Event(runtime.Object, string, string, string) {}
-func (w *testRuntime) Put(journal.Ref, journal.Fact)                {}
+func (w *testRuntime) Refresh(context.Context, *v1.Pod) error                { return nil }
+func (w *testRuntime) Forget(types.UID)                                      {}
+func (w *testRuntime) SetPodStatus(*v1.Pod, v1.PodStatus)                    {}
+func (w *testRuntime) DeletePod(*v1.Pod)                                     {}
+func (w *testRuntime) RemoveStatus(types.UID)                                {}
+func (w *testRuntime) SyncPod(*v1.Pod, string, []prober.Running, prober.End) {}
+func (w *testRuntime) Health(probe.Key) (probe.Health, bool)                 { return probe.Pending, false }
+func (w *testRuntime) Event(runtime.Object, string, string, string)          {}
+func (w *testRuntime) Put(journal.Ref, journal.Fact)                         {}
 func (w *testRuntime) admit(_ *v1.Pod, others []*v1.Pod) ([]*v1.Pod, *reason.Refusal) {
 	return nil, nil
 }
