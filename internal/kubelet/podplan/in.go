@@ -110,12 +110,17 @@ func (t Try) Next() time.Time {
 	return t.FailedAt.Add(laterRetry)
 }
 
-// waitsForRetry tells whether a failed try is not repeated yet, and has the plan wake when it is.
+// waitsForRetry tells whether a failed try is not repeated yet, and has the plan wake when it is. A
+// container's start is tried again soon after another container has started or ended; so does
+// upstream, whose every look at a Pod that has changed tries all its containers.
 func (in In) waitsForRetry(p *Plan, name string) bool {
 	t, failed := in.Tries[name]
 	next := t.Next()
-	if name == PrepareVolumesTry {
+	switch {
+	case name == PrepareVolumesTry:
 		next = t.FailedAt.Add(volume.BackOff(t.Count))
+	case IsContainerTry(name) && in.Observed.othersChanged(name, t.FailedAt):
+		next = t.FailedAt.Add(firstRetry)
 	}
 	if !failed || !in.Now.Before(next) {
 		return false
