@@ -112,14 +112,15 @@ func (t Try) Next() time.Time {
 
 // waitsForRetry tells whether a failed try is not repeated yet, and has the plan wake when it is. A
 // container's start is tried again soon after another container has started or ended; so does
-// upstream, whose every look at a Pod that has changed tries all its containers.
+// upstream, which tries all containers with each look at a Pod that has changed, and sees a change
+// up to a second after it.
 func (in In) waitsForRetry(p *Plan, name string) bool {
 	t, failed := in.Tries[name]
 	next := t.Next()
 	switch {
 	case name == PrepareVolumesTry:
 		next = t.FailedAt.Add(volume.BackOff(t.Count))
-	case IsContainerTry(name) && in.Observed.othersChanged(name, t.FailedAt):
+	case IsContainerTry(name) && in.Observed.othersChanged(name, t.FailedAt.Add(-firstRetry)):
 		next = t.FailedAt.Add(firstRetry)
 	}
 	if !failed || !in.Now.Before(next) {
