@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,9 +65,13 @@ func (r *comparison) all(ctx context.Context, lives []pods.Case) {
 	}
 }
 
-// needsNode reports whether a life changes the node: it stops the kubelet or writes a static Pod.
+// needsNode reports whether a life changes the node or asks for a share of it: it stops the kubelet,
+// writes a static Pod, or taints the node.
 func needsNode(c pods.Case) bool {
-	return slices.ContainsFunc(c.Steps, func(s pods.Step) bool { return s.Kubelet != "" || s.ManifestFile != nil })
+	return slices.ContainsFunc(c.Steps, func(s pods.Step) bool {
+		return s.Kubelet != "" || s.ManifestFile != nil || share.Match(s.Create) ||
+			s.Patch != nil && (s.Patch.Kind == "Node" || share.Match(s.Patch.Body))
+	})
 }
 
 func (r *comparison) atOnce(ctx context.Context, lives []pods.Case, parallel int, do func(pods.Case)) {
@@ -159,11 +165,14 @@ func (r *comparison) live(ctx context.Context, c pods.Case, nodes ...string) ([]
 		namespace := fmt.Sprintf("life-%04d-%s", r.count, node)
 		r.mu.Unlock()
 		wg.Go(func() {
-			own, err := on(c, node, namespace)
+			own, err := on(c, node, namespace, r.pair.allocatable[node])
 			if err == nil {
 				cluster := *r.pair.clusters[node]
 				cluster.Names = append([]pods.Folder{{Real: namespace, Normalized: "life-space"}}, cluster.Names...)
 				out[i], err = pods.Run(ctx, &cluster, &own)
+				if needsNode(c) {
+					err = errors.Join(err, untaint(ctx, &cluster, node))
+				}
 			}
 			errs[i] = err
 			save(filepath.Join(r.options.out, "seen", c.Area+"-"+c.Name, fmt.Sprintf("%d-%s", i, node)), out[i])
@@ -252,6 +261,12 @@ func (r *comparison) show(w io.Writer) int {
 		}
 	}
 	return differ
+}
+
+// untaint takes all taints off a node.
+func untaint(ctx context.Context, cluster *pods.Cluster, node string) error {
+	return cluster.Send(ctx, http.MethodPatch, "/api/v1/nodes/"+node, "application/merge-patch+json",
+		`{"spec":{"taints":null}}`)
 }
 
 // save writes what was seen, to look into a difference.

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"sort"
+	"strconv"
 
+	v1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/gantry-project/gantry/test/replay/pods"
@@ -21,10 +24,11 @@ const (
 	agnhostImage = "registry.example/agnhost:2.63"
 )
 
-// writtenLives reads every file of dir: a list of lives in the form of test/recordings, with two
+// writtenLives reads every file of dir: a list of lives in the form of test/recordings, with
 // abbreviations. The step `pod` creates a Pod called p with this spec, or with `metadata` and
 // `spec` below it. In a container `sh` is a script for a shell, and an image that is not named is
-// Busybox.
+// Busybox; so it is in the content of a file without a kind. A quantity "60% of cpu" is a share of
+// what the node can give. The node is called life-sample.
 func writtenLives(dir string) ([]pods.Case, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
@@ -65,6 +69,11 @@ func newLife(life map[string]any) (pods.Case, error) {
 		if short, ok := step["pod"].(map[string]any); ok && len(step) == 1 {
 			delete(step, "pod")
 			step["create"] = completePod(short)
+		}
+		if file, ok := step["manifest-file"].(map[string]any); ok {
+			if short, ok := file["content"].(map[string]any); ok && short["kind"] == nil {
+				file["content"] = completePod(short)
+			}
 		}
 	}
 	raw, err := json.Marshal(life)
@@ -113,13 +122,17 @@ func completeContainer(c map[string]any) {
 
 // on is the life on a node: in a namespace of its own, its Pods bound to the node when they are
 // created.
-func on(c pods.Case, node, namespace string) (pods.Case, error) {
+func on(c pods.Case, node, namespace string, allocatable v1.ResourceList) (pods.Case, error) {
 	c.Namespace = namespace
 	c.Steps = slices.Clone(c.Steps)
 	for i, s := range c.Steps {
 		var err error
-		if c.Steps[i].Create, err = bound(s.Create, node); err != nil {
+		if c.Steps[i].Create, err = bound(shares(s.Create, allocatable), node); err != nil {
 			return c, fmt.Errorf("step %d: %w", i, err)
+		}
+		if s.Patch != nil {
+			p := *s.Patch
+			p.Body, c.Steps[i].Patch = shares(p.Body, allocatable), &p
 		}
 		if s.ManifestFile != nil && len(s.ManifestFile.Content) > 0 {
 			m := *s.ManifestFile
@@ -130,6 +143,21 @@ func on(c pods.Case, node, namespace string) (pods.Case, error) {
 		}
 	}
 	return c, nil
+}
+
+var share = regexp.MustCompile(`"(\d+)% of (cpu|memory)"`)
+
+// shares puts quantities for shares of what the node can give.
+func shares(raw []byte, allocatable v1.ResourceList) []byte {
+	return share.ReplaceAllFunc(raw, func(text []byte) []byte {
+		m := share.FindSubmatch(text)
+		percent, _ := strconv.ParseInt(string(m[1]), 10, 64) // digits
+		q := allocatable[v1.ResourceName(m[2])]
+		if string(m[2]) == "cpu" {
+			return fmt.Appendf(nil, `"%dm"`, q.MilliValue()*percent/100)
+		}
+		return fmt.Appendf(nil, `"%dMi"`, q.Value()/(1<<20)*percent/100)
+	})
 }
 
 // bound sets spec.nodeName of every Pod of a step.

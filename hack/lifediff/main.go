@@ -1,7 +1,7 @@
 // Command lifediff has the same Pods live on a node of upstream's kubelet and on one of Gantry's,
 // and prints where what clients see of them differs.
 //
-//	lifediff -kubelet PROGRAM [-run REGEXP] [-random N -seed N] [-recorded] [-parallel N] [-v]
+//	lifediff -kubelet PROGRAM [-run REGEXP] [-random N -seed N [-print]] [-recorded] [-parallel N] [-v]
 //
 // Both nodes belong to one cluster of Gantry's API server and have containerd of the same version
 // and configuration, each in a network namespace of its own. A life (lives/*.yaml, or drawn by
@@ -29,6 +29,7 @@ import (
 	"syscall"
 
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/yaml"
 
 	"github.com/gantry-project/gantry/test/replay/pods"
 )
@@ -42,6 +43,7 @@ type options struct {
 	recorded bool
 	random   int
 	seed     uint64
+	print    bool
 	parallel int
 	verbose  bool
 	out      string
@@ -61,6 +63,7 @@ func main() {
 	flag.BoolVar(&o.recorded, "recorded", false, "live those of test/recordings/pods that the node decides too")
 	flag.IntVar(&o.random, "random", 0, "so many lives drawn by the seed, instead of the written ones")
 	flag.Uint64Var(&o.seed, "seed", 1, "what to draw them by")
+	flag.BoolVar(&o.print, "print", false, "only print the lives that are drawn")
 	flag.IntVar(&o.parallel, "parallel", 5, "lives at once")
 	flag.BoolVar(&o.verbose, "v", false, "print the intended differences too")
 	flag.StringVar(&o.out, "o", "build/lives", "directory for what was seen")
@@ -74,6 +77,11 @@ func main() {
 		switch {
 		case o.runtime != "":
 			err = runContainerd(ctx, o)
+		case o.print:
+			var text []byte
+			if text, err = yaml.Marshal(draw(o.seed, o.random)); err == nil {
+				_, err = os.Stdout.Write(text)
+			}
 		case os.Getenv(inside) == "":
 			err = enter(ctx)
 		default:

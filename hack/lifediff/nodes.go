@@ -1,27 +1,21 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	internalapi "k8s.io/cri-api/pkg/apis"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/gantry-project/gantry/internal/containerd"
 	"github.com/gantry-project/gantry/internal/cri"
-	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/test/images"
 	"github.com/gantry-project/gantry/test/replay/instance"
 	"github.com/gantry-project/gantry/test/replay/pods"
@@ -42,16 +36,8 @@ const (
 	upstreamPodRange = "10.179.128.0/24"
 )
 
-// kubeletConfig is the configuration of both kubelets.
-const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-maxPods: 110
-clusterDomain: cluster.local
-clusterDNS: [10.96.0.10]
-resolvConf: %[1]s/resolv.conf
-staticPodPath: %[1]s/manifests
-imageGCHighThresholdPercent: 100
-evictionHard: {memory.available: 1Mi, nodefs.available: 1Mi, nodefs.inodesFree: "1", imagefs.available: 1Mi}
+// kubeletConfig is what the configuration of both kubelets has beside the recorded node's.
+const kubeletConfig = `evictionHard: {memory.available: 1Mi, nodefs.available: 1Mi, nodefs.inodesFree: "1", imagefs.available: 1Mi}
 crashLoopBackOff: {maxContainerRestartPeriod: 8s}
 featureGates: {KubeletCrashLoopBackOffMax: true}
 `
@@ -64,6 +50,8 @@ type pair struct {
 	runtimes []*cri.Client
 	dirs     []string
 	clusters map[string]*pods.Cluster
+
+	allocatable map[string]v1.ResourceList // by node
 }
 
 func newPair(ctx context.Context, o options) (*pair, error) {
@@ -128,7 +116,22 @@ func (p *pair) start(ctx context.Context, o options) error {
 		p.upstream.kubelet); err != nil {
 		return err
 	}
-	return p.ready(begin)
+	if err := p.ready(begin); err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		return err
+	}
+	p.allocatable = map[string]v1.ResourceList{}
+	for _, node := range []string{gantryNode, upstreamNode} {
+		n, err := client.CoreV1().Nodes().Get(begin, node, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		p.allocatable[node] = n.Status.Allocatable
+	}
+	return nil
 }
 
 func (p *pair) tempDir() (string, error) {
@@ -141,15 +144,7 @@ func (p *pair) tempDir() (string, error) {
 
 // writeConfig writes the configuration of a kubelet whose files are in dir.
 func writeConfig(dir, more string) (string, error) {
-	if err := os.MkdirAll(filepath.Join(dir, "manifests"), 0o755); err != nil {
-		return "", err
-	}
-	if err := os.WriteFile(filepath.Join(dir, "resolv.conf"),
-		[]byte("nameserver 192.0.2.53\nsearch example.test\noptions ndots:1\n"), 0o644); err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "kubelet.yaml")
-	return path, os.WriteFile(path, fmt.Appendf(nil, kubeletConfig+more, dir), 0o644)
+	return instance.WriteKubeletConfig(dir, kubeletConfig+more)
 }
 
 // images puts the images where both containerds import them, and serves those that are to be
@@ -185,12 +180,7 @@ func (p *pair) images(archive string) error {
 // cluster prepares what lives on a node need.
 func (p *pair) cluster(ctx context.Context, cfg *rest.Config, node, dir, manifests string,
 	kubelet func(context.Context, string) error) error {
-	endpoint := containerd.Config{DataDir: dir}.Endpoint()
-	var runtime *cri.Client
-	err := p.gantry.Await(ctx, 50*time.Millisecond, func(ctx context.Context) (err error) {
-		runtime, err = cri.Dial(ctx, cri.Options{Endpoint: endpoint, Journal: journal.Discard{}})
-		return err
-	})
+	runtime, err := instance.DialRuntime(ctx, dir)
 	if err != nil {
 		return err
 	}
@@ -205,14 +195,9 @@ func (p *pair) cluster(ctx context.Context, cfg *rest.Config, node, dir, manifes
 			out, errs, code := p.gantry.Kubectl(ctx, args...)
 			return pods.Printed{Out: out, Err: errs, Exit: code}
 		},
-		Kill: killProcess(runtime.Runtime()),
-		Folders: []pods.Folder{
-			{Real: manifests, Normalized: "/etc/kubernetes/manifests"},
-			{Real: filepath.Join(dir, "kubelet"), Normalized: "/var/lib/kubelet"},
-			{Real: filepath.Dir(strings.TrimPrefix(endpoint, "unix://")), Normalized: "/run/containerd"},
-			{Real: filepath.Join(dir, "containerd"), Normalized: "/var/lib/containerd"},
-			{Real: p.registry.Addr, Normalized: "registry.example"},
-		},
+		Kill: instance.KillProcess(runtime.Runtime()),
+		Folders: append(instance.Folders(dir, manifests),
+			pods.Folder{Real: p.registry.Addr, Normalized: "registry.example"}),
 		Names: []pods.Folder{{Real: node, Normalized: anyNode}},
 	}
 	return nil
@@ -253,58 +238,4 @@ func (p *pair) remove() error {
 		errs = append(errs, os.RemoveAll(dir))
 	}
 	return errors.Join(errs...)
-}
-
-// send sends one request as the administrator.
-func send(ctx context.Context, cluster *pods.Cluster, method, path, kind, body string) error {
-	req, err := http.NewRequestWithContext(ctx, method, cluster.URL+path, bytes.NewReader([]byte(body)))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", kind)
-	res, err := cluster.Client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if text, _ := io.ReadAll(res.Body); res.StatusCode >= 300 && res.StatusCode != http.StatusConflict {
-		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, text)
-	}
-	return nil
-}
-
-// killProcess sends KILL to the first process of a container, or of the sandbox, behind the back of
-// runtime and kubelet.
-func killProcess(runtime internalapi.RuntimeService) func(ctx context.Context, podUID, container string) error {
-	return func(ctx context.Context, podUID, container string) error {
-		labels := map[string]string{"io.kubernetes.pod.uid": podUID}
-		var info map[string]string
-		if container == "" {
-			boxes, err := runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: labels})
-			if err != nil || len(boxes) == 0 {
-				return errors.Join(fmt.Errorf("no sandbox of Pod %s", podUID), err)
-			}
-			status, err := runtime.PodSandboxStatus(ctx, boxes[0].Id, true)
-			if err != nil {
-				return err
-			}
-			info = status.Info
-		} else {
-			labels["io.kubernetes.container.name"] = container
-			list, err := runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: labels})
-			if err != nil || len(list) == 0 {
-				return errors.Join(fmt.Errorf("no container %s of Pod %s", container, podUID), err)
-			}
-			status, err := runtime.ContainerStatus(ctx, list[0].Id, true)
-			if err != nil {
-				return err
-			}
-			info = status.Info
-		}
-		var more struct{ Pid int }
-		if err := json.Unmarshal([]byte(info["info"]), &more); err != nil || more.Pid <= 1 {
-			return errors.Join(fmt.Errorf("the runtime does not tell the process of %s %s", podUID, container), err)
-		}
-		return syscall.Kill(more.Pid, syscall.SIGKILL)
-	}
 }

@@ -7,20 +7,30 @@ import (
 	"github.com/gantry-project/gantry/test/replay/pods"
 )
 
-// drawer draws a life. What it draws happens at times that are a second apart at least, so that the
-// order does not depend on which of two is faster.
+// drawer draws a life. What it draws happens at times that are two seconds apart at least, so that
+// the order does not depend on which of two is faster, nor on how often upstream looks.
 type drawer struct {
 	*rand.Rand
 	second int // the last that something was drawn for
 }
 
-// randomLives draws n lives; the same seed draws the same ones.
-func randomLives(seed uint64, n int) ([]pods.Case, error) {
-	var out []pods.Case
+// draw draws n lives in the form of those that are written; the same seed draws the same ones.
+func draw(seed uint64, n int) []object {
+	var out []object
 	for i := range n {
 		d := &drawer{Rand: rand.New(rand.NewPCG(seed, uint64(i)))}
-		c, err := newLife(map[string]any{"name": fmt.Sprintf("seed-%d-%d", seed, i), "area": "random",
-			"steps": d.steps()})
+		about, steps := d.steps()
+		out = append(out, object{"name": fmt.Sprintf("seed-%d-%d-%s", seed, i, about), "area": "random",
+			"steps": steps})
+	}
+	return out
+}
+
+// randomLives are n lives that are drawn.
+func randomLives(seed uint64, n int) ([]pods.Case, error) {
+	var out []pods.Case
+	for _, life := range draw(seed, n) {
+		c, err := newLife(life)
 		if err != nil {
 			return nil, err
 		}
@@ -31,22 +41,26 @@ func randomLives(seed uint64, n int) ([]pods.Case, error) {
 
 func (d *drawer) chance(percent int) bool { return d.IntN(100) < percent }
 
-// later is a second after all others drawn, as a shell's command.
+// later is two seconds or more after all others drawn, as a shell's command.
 func (d *drawer) later() string {
-	d.second += 1 + d.IntN(2)
+	d.second += 2 + d.IntN(2)
 	return fmt.Sprintf("sleep %d", d.second)
 }
 
 func pick[T any](d *drawer, of ...T) T { return of[d.IntN(len(of))] }
 
-func (d *drawer) steps() []any {
+// steps draws a life, and says what it is about.
+func (d *drawer) steps() (about string, steps []any) {
+	if d.chance(5) {
+		return "static", d.static()
+	}
 	spec := map[string]any{
 		"restartPolicy":                 pick(d, "Always", "OnFailure", "Never"),
 		"terminationGracePeriodSeconds": pick(d, 1, 2, 5),
 		"volumes":                       []any{map[string]any{"name": "d", "emptyDir": map[string]any{}}},
 	}
 	var inits, mains []any
-	for i := range pick(d, 0, 0, 1, 2) {
+	for i := range pick(d, 0, 0, 0, 1, 2) {
 		inits = append(inits, d.initContainer(fmt.Sprintf("i%d", i)))
 	}
 	for i := range pick(d, 1, 1, 2, 3) {
@@ -57,21 +71,62 @@ func (d *drawer) steps() []any {
 		spec["initContainers"] = inits
 	}
 	if d.chance(10) {
-		spec["activeDeadlineSeconds"] = d.second + 2
+		spec["activeDeadlineSeconds"] = d.second + 4
 	}
 	if d.chance(10) {
 		spec["shareProcessNamespace"] = true
 	}
-	steps := []any{map[string]any{"pod": spec}, map[string]any{"sleep": d.second + pick(d, 3, 6, 12)}}
+	about, then := "base", []any{map[string]any{"sleep": d.second + pick(d, 3, 6, 12)}}
+	if d.chance(70) {
+		t := themes[d.IntN(len(themes))]
+		about, then = t.name, t.of(d, spec)
+	}
+	steps = append([]any{map[string]any{"pod": spec}}, then...)
+	if brokenStart(spec) { // upstream's kubelet shows it the next time it comes by
+		steps = append(steps, sleep(14))
+	}
 	remove := map[string]any{"name": "p"}
 	switch d.IntN(4) {
 	case 0:
-		return steps
+		return about, steps
 	case 1:
 		remove["grace"] = pick(d, 0, 1, 3)
 	}
-	return append(steps, map[string]any{"delete": remove},
+	return about, append(steps, map[string]any{"delete": remove},
 		map[string]any{"wait": map[string]any{"pod": "p", "until": "gone", "timeout": 40}})
+}
+
+// brokenStart tells whether a container of the Pod cannot be made or started.
+func brokenStart(spec object) bool {
+	broken := false
+	for _, list := range []string{"initContainers", "containers"} {
+		all, _ := spec[list].([]any)
+		for _, c := range all {
+			c := c.(object)
+			_, command := c["command"]
+			broken = broken || c["env"] != nil || c["envFrom"] != nil || command || c["image"] != nil ||
+				c["securityContext"] != nil
+		}
+	}
+	return broken
+}
+
+// static is the life of a Pod that a file of the kubelet's has.
+func (d *drawer) static() []any {
+	c := d.container("c0")
+	delete(c, "env") // such a Pod refers to no API objects
+	if c["sh"] == nil {
+		c["sh"] = runs
+	}
+	spec := object{"restartPolicy": "Always", "terminationGracePeriodSeconds": pick(d, 1, 2, 5), "containers": []any{c},
+		"volumes": []any{object{"name": "d", "emptyDir": object{}}}}
+	file := func(m object) any {
+		m["name"] = "st.yaml"
+		return object{"manifest-file": m}
+	}
+	return []any{file(object{"content": object{"metadata": object{"name": "st"}, "spec": spec}}),
+		object{"wait": object{"pod": "st-*", "until": "running=c0", "timeout": 40}}, sleep(d.second + 10),
+		file(object{"remove": true}), object{"wait": object{"pod": "st-*", "until": "gone", "timeout": 60}}}
 }
 
 // mount is what every container has, so that it knows whether it runs for the first time.
@@ -92,7 +147,7 @@ func (d *drawer) initContainer(name string) map[string]any {
 		if d.chance(40) {
 			c["sh"] = fmt.Sprintf("%s; exit %d", d.later(), d.IntN(3))
 		} else if d.chance(50) {
-			c["sh"] = d.later() + "; touch /tmp/up; " + runs
+			c["sh"] = d.later() + "; sleep 1; touch /tmp/up; " + runs
 			c["startupProbe"] = probe([]any{"cat", "/tmp/up"}, 1, 30)
 		}
 	default:
@@ -127,7 +182,7 @@ func (d *drawer) container(name string) map[string]any {
 	default:
 		c["sh"] = runs
 	}
-	if c["image"] == nil && c["command"] == nil {
+	if c["sh"] == runs { // else it ends while it is asked
 		d.probes(c)
 		d.hooks(c)
 	}

@@ -181,5 +181,5 @@ func saveRecording(dir string, got pods.Recording) {
 func addWidget(ctx context.Context, cluster *pods.Cluster) error {
 	patch := `[{"op":"add","path":"/status/capacity/example.com~1widget","value":"1"},{"op":"add",` +
 		`"path":"/status/allocatable/example.com~1widget","value":"1"}]`
-	return sendOne(ctx, cluster, http.MethodPatch, "/api/v1/nodes/node-1/status", "application/json-patch+json", patch)
+	return cluster.Send(ctx, http.MethodPatch, "/api/v1/nodes/node-1/status", "application/json-patch+json", patch)
 }

@@ -30,7 +30,8 @@ type Policies struct {
 const staticPolicy = "static"
 
 // CanResize checks an in-place resize (upstream: canResizePod): nil lets it happen, a refusal of
-// code Deferred may be lifted by others' leaving, one of code Infeasible never here (KEP-1287).
+// code Deferred may be lifted by others' leaving, and wraps a refusal whose code is what stands in
+// the way; one of code Infeasible is never lifted here (KEP-1287).
 // Others are all admitted Pods but this one, with what they have been given.
 func CanResize(r Resize, node *v1.Node, others []*v1.Pod, p Policies) *reason.Refusal {
 	refusal := infeasible(r, p)
@@ -38,7 +39,7 @@ func CanResize(r Resize, node *v1.Node, others []*v1.Pod, p Policies) *reason.Re
 		stripped := *r.Pod
 		stripped.Status = v1.PodStatus{} // what it has now does not count, only what it wants
 		if refusal = firstRefusal(predicates, In{Pod: &stripped, Node: node, OtherPods: others}); refusal != nil {
-			refusal.Code = reason.ResizeDeferred
+			refusal.Code, refusal.Err = reason.ResizeDeferred, &reason.Refusal{Code: refusal.Code}
 		}
 	}
 	if refusal != nil {

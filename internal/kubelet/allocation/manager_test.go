@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ type testNode struct {
 	room     bool
 	saved    map[types.UID]podactions.AllocationRecord
 	recorded []string
+	messages []string // of events
 }
 
 func (n *testNode) Load(uid types.UID) (podactions.AllocationRecord, bool, error) {
@@ -40,8 +42,9 @@ func (n *testNode) Save(uid types.UID, r podactions.AllocationRecord) error {
 	return nil
 }
 
-func (n *testNode) Event(_ runtime.Object, _, reason, _ string) {
+func (n *testNode) Event(_ runtime.Object, _, reason, message string) {
 	n.recorded = append(n.recorded, "event "+reason)
+	n.messages = append(n.messages, message)
 }
 func (n *testNode) Put(_ journal.Ref, f journal.Fact) { n.recorded = append(n.recorded, f.Line()) }
 func (n *testNode) Wake()                             { n.recorded = append(n.recorded, "wake") }
@@ -54,7 +57,8 @@ func (n *testNode) resize(admit.Resize, []*v1.Pod) *reason.Refusal {
 	if n.room {
 		return nil
 	}
-	return &reason.Refusal{Code: reason.ResizeDeferred, Detail: "full"}
+	return &reason.Refusal{Code: reason.ResizeDeferred, Detail: "full",
+		Err: &reason.Refusal{Code: "OutOfcpu"}}
 }
 
 func (n *testNode) take(t *testing.T, when string, want ...string) {
@@ -96,6 +100,9 @@ func TestAResizeWaitsForRoom(t *testing.T) {
 	}
 	n.take(t, "no room", "waits for its new size (Deferred): full",
 		"event ResizeDeferred")
+	if got, want := n.messages[0], "Pod resize OutOfcpu: {"; !strings.HasPrefix(got, want) {
+		t.Errorf("event: got %q, want it to begin with %q", got, want)
+	}
 	m.RetryPendingResizes()
 	n.take(t, "still no room")
 	n.room = true

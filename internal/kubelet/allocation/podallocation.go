@@ -3,6 +3,7 @@ package allocation
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -210,8 +211,11 @@ func (z *PodAllocation) refused(p *v1.Pod, refusal *reason.Refusal) {
 	}
 	z.put(journal.Waiting{For: fmt.Sprintf("its new size (%s): %s", refusal.Code, refusal.Detail), Since: time.Now(),
 		Next: nextStep(refusal.Code), Fix: refusal.Fix})
-	z.m.d.Events.Pod(p, v1.EventTypeWarning, "Resize"+next.Reason, eventMessage(next.Reason, p, p.Generation,
-		next.Message))
+	what := next.Reason // the event names what stands in the way, as upstream's does
+	if cause := (*reason.Refusal)(nil); errors.As(refusal.Err, &cause) {
+		what = string(cause.Code)
+	}
+	z.m.d.Events.Pod(p, v1.EventTypeWarning, "Resize"+next.Reason, eventMessage(what, p, p.Generation, next.Message))
 }
 
 func nextStep(code reason.Code) string {

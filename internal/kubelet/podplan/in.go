@@ -110,12 +110,18 @@ func (t Try) Next() time.Time {
 	return t.FailedAt.Add(laterRetry)
 }
 
-// waitsForRetry tells whether a failed try is not repeated yet, and has the plan wake when it is.
+// waitsForRetry tells whether a failed try is not repeated yet, and has the plan wake when it is. A
+// container's start is tried again soon after another container has started or ended; so does
+// upstream, which tries all containers with each look at a Pod that has changed, and sees a change
+// up to a second after it.
 func (in In) waitsForRetry(p *Plan, name string) bool {
 	t, failed := in.Tries[name]
 	next := t.Next()
-	if name == PrepareVolumesTry {
+	switch {
+	case name == PrepareVolumesTry:
 		next = t.FailedAt.Add(volume.BackOff(t.Count))
+	case IsContainerTry(name) && in.Observed.othersChanged(name, t.FailedAt.Add(-firstRetry)):
+		next = t.FailedAt.Add(firstRetry)
 	}
 	if !failed || !in.Now.Before(next) {
 		return false

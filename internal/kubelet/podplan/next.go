@@ -1,6 +1,7 @@
 package podplan
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gantry-project/gantry/internal/pod"
@@ -212,8 +213,18 @@ func killReason(in In, m Member, c *Container) (text, cause string, grace time.D
 // startContainers adds what is to be started in the newest sandbox, which is ready (upstream:
 // InitContainersToStart, ContainersToStart, EphemeralContainersToStart). Everything that can be
 // started is, in the order of the spec; a failed start makes the executor stop, and the next plan
-// goes on with the others.
+// goes on with the others: those whose start has failed come after those whose start has not, or
+// has failed longer ago, so that none waits while another is tried twice.
 func startContainers(in In, p *Plan) {
+	addStarts(in, p)
+	slices.SortStableFunc(p.Do, func(a, b Action) int {
+		return in.Tries[turnOf(a)].FailedAt.Compare(in.Tries[turnOf(b)].FailedAt)
+	})
+}
+
+// addStarts adds the starts in the order of the spec.
+func addStarts(in In, p *Plan) {
+
 	sandbox := in.Observed.Sandbox()
 	done := Initialized(in.Pod, in.Observed, sandbox.ID, in.Health)
 	blocked := false
@@ -244,6 +255,15 @@ func startContainers(in In, p *Plan) {
 			startContainer(in, p, m)
 		}
 	}
+}
+
+// turnOf is the name under which the failures of a container's start are counted; no name for what
+// the starts of others wait for.
+func turnOf(a Action) string {
+	if s, ok := a.(Start); ok && (s.Kind == App || s.Kind == Ephemeral) {
+		return s.Name
+	}
+	return ""
 }
 
 // startContainer adds the start of one container if it does not run, may be started, and its time

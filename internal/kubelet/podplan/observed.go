@@ -96,6 +96,13 @@ func (o Observed) Previous(c *Container) *Container {
 	return nil
 }
 
+// othersChanged tells whether a container of another name has started or ended since.
+func (o Observed) othersChanged(name string, since time.Time) bool {
+	return slices.ContainsFunc(o.Containers, func(c Container) bool {
+		return c.Name != name && (c.Started.After(since) || c.Finished.After(since))
+	})
+}
+
 // In is the newest container of that name in the sandbox; nil when there is none.
 func (o Observed) In(sandbox, name string) *Container {
 	for i := range o.Containers {

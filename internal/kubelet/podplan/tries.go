@@ -2,6 +2,8 @@ package podplan
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gantry-project/gantry/internal/reason"
@@ -21,6 +23,27 @@ func (t Tries) Failed(a Action, err error, now time.Time) (refusal *reason.Refus
 	refusal = refusalOf(err, failureCode(a))
 	t[tryName(a)] = Try{Refusal: refusal, Count: last.Count + 1, FailedAt: now}
 	return refusal, last.Refusal == nil || last.Refusal.Error() != refusal.Error()
+}
+
+// StillListed counts it as a failure that the runtime lists what it has removed: it is asked again,
+// but not without a pause.
+func (t Tries) StillListed(done []Action, seen Observed, now time.Time) {
+	for _, a := range done {
+		id := ""
+		switch a := a.(type) {
+		case RemoveContainer:
+			id = a.ID
+		case RemoveSandbox:
+			id = a.ID
+		default:
+			continue
+		}
+		if slices.ContainsFunc(seen.Containers, func(c Container) bool { return c.ID == id && c.Sandbox != "" }) ||
+			slices.ContainsFunc(seen.Sandboxes, func(s Sandbox) bool { return s.ID == id }) {
+			t.Failed(a, fmt.Errorf("the runtime still lists %s", id), now)
+			return
+		}
+	}
 }
 
 // RetryAll has everything that failed tried again at once: what was missing may be there now.

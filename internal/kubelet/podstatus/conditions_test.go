@@ -341,6 +341,19 @@ func TestContainerStates(t *testing.T) {
 	if got := states(in); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	in = running(testPod("runs", "never-started", "again"))
+	in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
+	in.Pod.Spec.Containers[2].RestartPolicy = new(v1.ContainerRestartPolicyOnFailure)
+	for i := 1; i < 3; i++ {
+		in.Observed.Containers[i].State = podplan.Exited
+		in.Observed.Containers[i].Exit = podplan.Exit{Code: 128, Reason: "StartError"}
+	}
+	in.Waiting = map[string]podstatus.WaitingReason{"never-started": {Reason: "RunContainerError"},
+		"again": {Reason: "RunContainerError"}}
+	want = "again waiting RunContainerError, never-started terminated StartError, runs running"
+	if got := states(in); got != want {
+		t.Errorf("one that is not started again beside one that is: got %s, want %s", got, want)
+	}
 	in = running(testPod("app"))
 	in.Observed.Containers = nil
 	in.Pod.Spec.InitContainers = []v1.Container{{Name: "first"}}

@@ -120,7 +120,7 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 	case c.State == podplan.Exited && backs: // once its Pod is over, it ends as every container that waits
 		st.State.Waiting = &v1.ContainerStateWaiting{Reason: back.Reason, Message: back.Message}
 		st.LastTerminationState = v1.ContainerState{Terminated: in.terminatedState(c)}
-	case c.State == podplan.Exited && waits && in.End == nil:
+	case c.State == podplan.Exited && waits && in.End == nil && shownToStartAgain(in.Pod, m, c):
 		st.State.Waiting = &v1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}
 		st.LastTerminationState = v1.ContainerState{Terminated: in.terminatedState(c)}
 	case c.State == podplan.Exited && c.Restarting && !podplan.ShouldRestart(in.Pod, m, c.Exit.Code) && in.End == nil:
@@ -135,6 +135,16 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 	default:
 		st.State = waiting(in, m)
 	}
+}
+
+// shownToStartAgain tells whether a container that has ended is shown waiting for its next start.
+// An ephemeral container is, as its Pod's restart policy says, although none follows it; so does
+// upstream (ShouldContainerBeRestarted).
+func shownToStartAgain(p *v1.Pod, m podplan.Member, c *podplan.Container) bool {
+	if m.Kind == podplan.Ephemeral {
+		m.Kind = podplan.App
+	}
+	return c.Restarting || podplan.ShouldRestart(p, m, c.Exit.Code)
 }
 
 // terminate ends, in the statuses of a Pod that is over, containers that nobody has seen end: app

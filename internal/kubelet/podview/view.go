@@ -32,6 +32,7 @@ type View struct {
 // reported is what must not be reported again.
 type reported struct {
 	plan  map[string]bool // facts of the last plan, by their text
+	backs map[string]told // the last events of back-offs, by container name
 	waits map[string]bool // what the Pod as a whole waited for
 	exits map[string]bool // containers that have ended, by ID
 }

@@ -1,6 +1,9 @@
 package podview
 
 import (
+	"maps"
+	"time"
+
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
@@ -104,11 +107,49 @@ func (v View) interruptedBackOffs(in podplan.In) map[string]podstatus.WaitingRea
 	return v.backOffs
 }
 
+// told is the last event of a back-off, and what was true of the Pod then.
+type told struct {
+	at     time.Time
+	until  time.Time
+	states map[string]podplan.State // of all containers that were started, by ID
+	health map[string]podplan.Health
+}
+
+// toldAgainAfter is how often the event of a back-off may be repeated: upstream's kubelet looks at
+// the runtime once a second.
+const toldAgainAfter = time.Second
+
+// toldNow is what is to be remembered of an event that is told now.
+func toldNow(in podplan.In, until time.Time) told {
+	t := told{at: in.Now, until: until, states: map[string]podplan.State{}, health: in.Health}
+	for _, c := range in.Observed.Containers {
+		if c.State != podplan.Created {
+			t.states[c.ID] = c.State
+		}
+	}
+	return t
+}
+
+// outdated tells whether the event is to be told again: each time a container of the Pod starts or
+// ends, or becomes ready or stops being it, while the back-off goes on. So does upstream, which
+// tells it with each sync of the Pod.
+func (t told) outdated(now told) bool {
+	if now.at.Sub(t.at) < toldAgainAfter {
+		return false
+	}
+	for id, state := range now.states {
+		if was, known := t.states[id]; !known || was != state {
+			return true
+		}
+	}
+	return !maps.Equal(t.health, now.health)
+}
+
 // reportPlan tells the facts of a plan that the plan before did not have, and the events of its
 // back-offs.
 func (v View) reportPlan(s Decided) (View, []Fact) {
 	var facts []Fact
-	byText := map[string]bool{}
+	byText, backs := map[string]bool{}, map[string]told{}
 	for _, f := range s.Plan.Facts {
 		key := journal.Kind(f) + f.Line()
 		b, backsOff := f.(journal.BackingOff)
@@ -116,19 +157,23 @@ func (v View) reportPlan(s Decided) (View, []Fact) {
 			key += b.Until.String()
 		}
 		byText[key] = true
-		if v.reported.plan[key] {
-			continue
+		if !v.reported.plan[key] {
+			facts = append(facts, Journal{f})
 		}
-		facts = append(facts, Journal{f})
 		if !backsOff {
 			continue
 		}
+		now, last := toldNow(s.In, b.Until), v.reported.backs[b.Container]
+		if backs[b.Container] = last; last.until.Equal(b.Until) && !last.outdated(now) {
+			continue
+		}
+		backs[b.Container] = now
 		if c := s.In.Observed.Latest(b.Container); c != nil && v.killed[c.ID].stage == backOffReported {
-			v.killed = without(v.killed, c.ID) // the event stood for one back-off only
+			v.killed = without(v.killed, c.ID) // the event came when it was stopped
 			continue
 		}
 		facts = append(facts, BackOff{b.Container})
 	}
-	v.reported.plan = byText
+	v.reported.plan, v.reported.backs = byText, backs
 	return v, facts
 }

@@ -27,6 +27,8 @@ func (w *worker) decide(ctx context.Context, desired *UpdatePodOptions) podplan.
 		}
 		return podplan.Plan{Wake: now.Add(time.Second)}
 	}
+	w.tries.StillListed(w.lastDone, w.runtime.seen, now)
+	w.lastDone = nil
 	in := w.planInput(desired, now)
 	leavesRoom := w.updateFacts(ctx, desired, &in)
 	w.refreshVolumes(ctx, in)

@@ -87,6 +87,7 @@ func (w *worker) record(ctx context.Context, p *v1.Pod, r planrunner.Result) {
 	now := time.Now()
 	w.runtime.fresh = w.runtime.fresh && r.RuntimeUntouched()
 	clear(w.runningHooks)
+	w.lastDone = r.Done
 	for _, a := range r.Done {
 		w.tries.Succeeded(a)
 		switch a := a.(type) {

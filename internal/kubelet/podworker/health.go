@@ -25,12 +25,23 @@ func (w *worker) syncProbes(in podplan.In) map[string]podplan.Health {
 		}
 		running = append(running, r)
 	}
-	w.pool.d.Probes.SyncPod(in.Pod, podIP(in), running)
+	w.pool.d.Probes.SyncPod(in.Pod, podIP(in), running, probesEnd(in))
 	for _, r := range running {
 		m, _ := podplan.MemberOf(in.Pod, r.Name)
 		out[r.Name] = w.probeHealth(m)
 	}
 	return out
+}
+
+// probesEnd is what the end of the Pod means for its probes.
+func probesEnd(in podplan.In) prober.End {
+	switch {
+	case in.End != nil:
+		return prober.Stopped
+	case podplan.EffectiveTermination(in) != nil:
+		return prober.Ending
+	}
+	return prober.NotEnding
 }
 
 // probeHealth sums up the probe results of a container (upstream: the results managers of the

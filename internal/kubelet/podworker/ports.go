@@ -48,7 +48,7 @@ type StatusManager interface {
 
 // ProbeManager probes containers; prober.Manager is one.
 type ProbeManager interface {
-	SyncPod(pod *v1.Pod, podIP string, running []prober.Running)
+	SyncPod(pod *v1.Pod, podIP string, running []prober.Running, end prober.End)
 	Health(k probe.Key) (v probe.Health, ok bool)
 	Forget(uid types.UID)
 }

@@ -37,6 +37,7 @@ type testRuntime struct {
 	seen    map[types.UID]podplan.Observed
 	actions []string
 	takes   map[string]time.Duration
+	keeps   bool // it goes on listing sandboxes that it has removed
 }
 
 func (w *testRuntime) GetPodStatus(_ context.Context, uid types.UID) (podplan.Observed, error) {
@@ -68,20 +69,23 @@ func (w *testRuntime) Do(ctx context.Context, j podactions.Job, a podplan.Action
 		o.Containers = []podplan.Container{}
 	case podplan.StopSandbox, podplan.RemoveSandbox:
 		o.Sandboxes = nil
+		if w.keeps {
+			o.Sandboxes = []podplan.Sandbox{{ID: "s"}}
+		}
 	}
 	w.seen[j.Pod.UID] = o
 	return nil
 }
 
-func (w *testRuntime) Refresh(context.Context, *v1.Pod) error       { return nil }
-func (w *testRuntime) Forget(types.UID)                             {}
-func (w *testRuntime) SetPodStatus(*v1.Pod, v1.PodStatus)           {}
-func (w *testRuntime) DeletePod(*v1.Pod)                            {}
-func (w *testRuntime) RemoveStatus(types.UID)                       {}
-func (w *testRuntime) SyncPod(*v1.Pod, string, []prober.Running)    {}
-func (w *testRuntime) Health(probe.Key) (probe.Health, bool)        { return probe.Pending, false }
-func (w *testRuntime) Event(runtime.Object, string, string, string) {}
-func (w *testRuntime) Put(journal.Ref, journal.Fact)                {}
+func (w *testRuntime) Refresh(context.Context, *v1.Pod) error                { return nil }
+func (w *testRuntime) Forget(types.UID)                                      {}
+func (w *testRuntime) SetPodStatus(*v1.Pod, v1.PodStatus)                    {}
+func (w *testRuntime) DeletePod(*v1.Pod)                                     {}
+func (w *testRuntime) RemoveStatus(types.UID)                                {}
+func (w *testRuntime) SyncPod(*v1.Pod, string, []prober.Running, prober.End) {}
+func (w *testRuntime) Health(probe.Key) (probe.Health, bool)                 { return probe.Pending, false }
+func (w *testRuntime) Event(runtime.Object, string, string, string)          {}
+func (w *testRuntime) Put(journal.Ref, journal.Fact)                         {}
 func (w *testRuntime) admit(_ *v1.Pod, others []*v1.Pod) ([]*v1.Pod, *reason.Refusal) {
 	return nil, nil
 }
@@ -167,6 +171,34 @@ func TestAStaticPodThatIsThereAgainIsCounted(t *testing.T) {
 		}
 		if got := restarted(); got != one || starts != 2 {
 			t.Errorf("it ended and started %d times: got %q, want 2 and %q", starts, got, one)
+		}
+	})
+}
+
+// A runtime that goes on listing a sandbox that it has removed is asked again, once a second.
+func TestARuntimeThatListsWhatItRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, p := begin(t, nil)
+		w.keeps = true
+		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api"})
+		synctest.Wait()
+		p.UpdatePod(UpdatePodOptions{Pod: testPod("1", ""), Source: "api", Gone: true,
+			Termination: &podplan.Termination{Cause: "deleted", RequestedAt: time.Now(), Grace: time.Second}})
+		time.Sleep(5500 * time.Millisecond)
+		removed := 0
+		for _, a := range w.actionsSoFar() {
+			removed += strings.Count(a, "remove sandbox")
+		}
+		if removed < 4 || removed > 6 || !p.IsKnown("1") {
+			t.Errorf("removed %d times in 5.5 s, worker there %t: got that, want 4 to 6 and true", removed, p.IsKnown("1"))
+		}
+		w.mu.Lock()
+		w.seen["1"] = podplan.Observed{}
+		w.mu.Unlock()
+		p.Wake("1")
+		time.Sleep(2 * time.Second)
+		if p.IsKnown("1") {
+			t.Error("got a worker, want none: the runtime lists the sandbox no more")
 		}
 	})
 }

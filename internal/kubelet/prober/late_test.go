@@ -35,7 +35,7 @@ func TestLateProbesAreReportedOnce(t *testing.T) {
 			Name: "c", LivenessProbe: &v1.Probe{PeriodSeconds: 2,
 				ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"x"}}}},
 		}}}}
-		a.SyncPod(p, "", []Running{{Name: "c", ID: "1", StartedAt: time.Now()}})
+		a.SyncPod(p, "", []Running{{Name: "c", ID: "1", StartedAt: time.Now()}}, NotEnding)
 		key := probe.Key{UID: "u", Container: "c", Kind: probe.Liveness}
 		busy := func(by time.Duration) { // the question that is due now is put so much later
 			time.Sleep(1900 * time.Millisecond)

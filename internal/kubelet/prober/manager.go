@@ -59,6 +59,16 @@ type Running struct {
 	Adopted, Ready, Started bool
 }
 
+// End says whether a Pod ends.
+type End int
+
+// How a Pod may end.
+const (
+	NotEnding End = iota
+	Ending        // by itself: its work is done, or its deadline over
+	Stopped       // somebody stops it
+)
+
 // Manager runs the probes of all Pods on the node: one worker for each probe of a running
 // container. Its methods may be called from any goroutine. Make one with New, end it with Close.
 type Manager struct {
@@ -82,9 +92,11 @@ func New(d Deps) *Manager {
 }
 
 // SyncPod starts the probes of containers that run now and ends all others of the Pod; podIP is
-// whom http, tcp and grpc probes ask. A Pod that is being deleted keeps only its readiness probes.
-// It is called with each look at the Pod, and does nothing when nothing has changed.
-func (a *Manager) SyncPod(pod *v1.Pod, podIP string, running []Running) {
+// whom http, tcp and grpc probes ask. Of a Pod that is ending, for whatever cause, the startup and
+// liveness probes of regular containers ask no more, and their results stay; sidecars keep all
+// their probes (upstream: StopLivenessAndStartup). It is called with each look at the Pod, and does
+// nothing when nothing has changed.
+func (a *Manager) SyncPod(pod *v1.Pod, podIP string, running []Running, end End) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
@@ -92,17 +104,20 @@ func (a *Manager) SyncPod(pod *v1.Pod, podIP string, running []Running) {
 	}
 	wanted := map[probe.Key]bool{}
 	for _, r := range running {
-		c := find(pod, r.Name)
+		c, sidecar := find(pod, r.Name)
 		if c == nil {
 			continue
 		}
 		for _, kind := range []probe.Kind{probe.Startup, probe.Readiness, probe.Liveness} {
-			if probe.ProbeOf(c, kind) == nil || pod.DeletionTimestamp != nil && kind != probe.Readiness {
+			if probe.ProbeOf(c, kind) == nil {
 				continue
 			}
 			key := probe.Key{UID: pod.UID, Container: c.Name, Kind: kind}
 			wanted[key] = true
-			a.ensureWorker(key, probeTarget{pod, c, podIP, r})
+			a.ensureWorker(key, probeTarget{pod, c, podIP, r, end})
+			if end != NotEnding && kind != probe.Readiness && !sidecar {
+				a.pods[pod.UID][key].stop()
+			}
 		}
 	}
 	for key, w := range a.pods[pod.UID] {
@@ -152,14 +167,16 @@ func (a *Manager) Close() {
 	clear(a.pods)
 }
 
-// WorkerCount is how many probes there are, by kind.
+// WorkerCount is how many probes ask, by kind.
 func (a *Manager) WorkerCount() map[probe.Kind]int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := map[probe.Kind]int{}
 	for _, pod := range a.pods {
-		for k := range pod {
-			n[k.Kind]++
+		for k, w := range pod {
+			if w.ctx.Err() == nil {
+				n[k.Kind]++
+			}
 		}
 	}
 	return n
@@ -175,9 +192,10 @@ func (a *Manager) ensureWorker(key probe.Key, t probeTarget) {
 		w = nil
 	}
 	if w != nil {
-		ends := w.pod.DeletionTimestamp == nil && t.pod.DeletionTimestamp != nil
-		w.pod, w.container, w.podIP = t.pod, t.container, t.podIP
-		if ends && w.results.Health != probe.Healthy && probe.ProbeOf(t.container, key.Kind).Exec != nil {
+		stops := t.podEnd == Stopped && w.podEnd != Stopped
+		w.pod, w.container, w.podIP, w.podEnd = t.pod, t.container, t.podIP, t.podEnd
+		if stops && key.Kind == probe.Readiness && w.results.Health != probe.Healthy &&
+			probe.ProbeOf(t.container, key.Kind).Exec != nil {
 			w.probeNow() // as upstream does with each status of a container that is not ready
 		}
 		return
@@ -191,16 +209,16 @@ func (a *Manager) ensureWorker(key probe.Key, t probeTarget) {
 }
 
 // find returns a container that may have probes: a regular one or a sidecar.
-func find(p *v1.Pod, name string) *v1.Container {
+func find(p *v1.Pod, name string) (c *v1.Container, sidecar bool) {
 	for i := range p.Spec.Containers {
 		if c := &p.Spec.Containers[i]; c.Name == name {
-			return c
+			return c, false
 		}
 	}
 	for i := range p.Spec.InitContainers {
 		if c := &p.Spec.InitContainers[i]; c.Name == name && pod.IsSidecar(c) {
-			return c
+			return c, true
 		}
 	}
-	return nil
+	return nil, false
 }

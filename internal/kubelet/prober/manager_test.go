@@ -15,7 +15,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -151,7 +150,7 @@ func TestLivenessGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"live": "sf"})
 		p := pod(v1.Container{LivenessProbe: exec("live", 10, 2)})
-		a.SyncPod(p, "10.0.0.1", running("1"))
+		a.SyncPod(p, "10.0.0.1", running("1"), prober.NotEnding)
 		time.Sleep(60 * time.Second)
 		w.expect(`
 			10s ask live
@@ -165,7 +164,7 @@ func TestLivenessGivesUp(t *testing.T) {
 			t.Errorf("result %v after %d changes", healthOf(a, probe.Liveness), w.changed)
 		}
 		// The container's successor begins with a clean count.
-		a.SyncPod(p, "10.0.0.1", running("2"))
+		a.SyncPod(p, "10.0.0.1", running("2"), prober.NotEnding)
 		if healthOf(a, probe.Liveness) != probe.Healthy {
 			t.Error("a new container begins as given up")
 		}
@@ -193,7 +192,7 @@ func TestTimeUntilProbesGiveUp(t *testing.T) {
 			if tc.startup {
 				kind, c = probe.Startup, v1.Container{StartupProbe: exec("x", tc.period, tc.failures)}
 			}
-			a.SyncPod(pod(c), "", running("1"))
+			a.SyncPod(pod(c), "", running("1"), prober.NotEnding)
 			time.Sleep(tc.want - time.Millisecond)
 			if healthOf(a, kind) == probe.Unhealthy {
 				t.Errorf("%d × %ds: given up before %v", tc.failures, tc.period, tc.want)
@@ -212,7 +211,7 @@ func TestTimeUntilProbesGiveUp(t *testing.T) {
 func TestReadinessFlips(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"ready": "fsssfffs"})
-		a.SyncPod(pod(v1.Container{ReadinessProbe: exec("ready", 1, 3)}), "", running("1"))
+		a.SyncPod(pod(v1.Container{ReadinessProbe: exec("ready", 1, 3)}), "", running("1"), prober.NotEnding)
 		if healthOf(a, probe.Readiness) != probe.Unhealthy {
 			t.Error("ready before the first answer")
 		}
@@ -275,13 +274,13 @@ func TestStartupIsOfOneContainer(t *testing.T) {
 			w.lines = nil
 			return strings.Join(slices.Compact(out), ", ")
 		}
-		a.SyncPod(p, "", append(running("1"), d, e))
+		a.SyncPod(p, "", append(running("1"), d, e), prober.NotEnding)
 		time.Sleep(11 * time.Second)
 		if got, want := asked(), "0s ready-e, 2s ready, 2s start, 3s start-d, 6s live, 6s ready, 6s start-d, "+
 			"10s live, 10s ready"; got != want {
 			t.Errorf("asked\n%s, want\n%s", got, want)
 		}
-		a.SyncPod(p, "", append(running("4"), d, e)) // its successor
+		a.SyncPod(p, "", append(running("4"), d, e), prober.NotEnding) // its successor
 		time.Sleep(3 * time.Second)
 		if got, want := asked(), "13s ready, 13s start"; got != want {
 			t.Errorf("after its restart asked\n%s, want\n%s", got, want)
@@ -296,7 +295,7 @@ func TestStartupHoldsTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"start": "ffs", "live": "s", "ready": "s"})
 		a.SyncPod(pod(v1.Container{StartupProbe: exec("start", 2, 5), LivenessProbe: exec("live", 10, 3),
-			ReadinessProbe: exec("ready", 10, 3)}), "", running("1"))
+			ReadinessProbe: exec("ready", 10, 3)}), "", running("1"), prober.NotEnding)
 		time.Sleep(17 * time.Second)
 		w.expect(`
 			2s ask start
@@ -319,7 +318,7 @@ func TestStartupHoldsTheOthers(t *testing.T) {
 func TestErrorsCountForNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"live": "e"})
-		a.SyncPod(pod(v1.Container{LivenessProbe: exec("live", 10, 1)}), "", running("1"))
+		a.SyncPod(pod(v1.Container{LivenessProbe: exec("live", 10, 1)}), "", running("1"), prober.NotEnding)
 		time.Sleep(25 * time.Second)
 		w.expect(`
 			10s ask live
@@ -344,10 +343,10 @@ func TestCloseEndsProbing(t *testing.T) {
 		w, a := start(t, map[string]string{"live": "f", "ready": "f"})
 		w.slow = 5 * time.Second
 		p := pod(v1.Container{LivenessProbe: exec("live", 10, 1), ReadinessProbe: exec("ready", 10, 1)})
-		a.SyncPod(p, "10.0.0.1", running("1"))
+		a.SyncPod(p, "10.0.0.1", running("1"), prober.NotEnding)
 		time.Sleep(2 * time.Second)
 		a.Close()
-		a.SyncPod(p, "10.0.0.1", running("2"))
+		a.SyncPod(p, "10.0.0.1", running("2"), prober.NotEnding)
 		time.Sleep(time.Minute)
 		w.expect(`0s ask ready`)
 		if len(a.WorkerCount()) != 0 || w.changed != 0 {
@@ -359,7 +358,7 @@ func TestCloseEndsProbing(t *testing.T) {
 func TestProbeWarningEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"ready": "w"})
-		a.SyncPod(pod(v1.Container{ReadinessProbe: exec("ready", 10, 1)}), "", running("1"))
+		a.SyncPod(pod(v1.Container{ReadinessProbe: exec("ready", 10, 1)}), "", running("1"), prober.NotEnding)
 		time.Sleep(time.Second)
 		w.expect(`
 			0s ask ready
@@ -381,7 +380,7 @@ func TestEachProbeHasItsOwnTimer(t *testing.T) {
 		late := exec("late", 4, 3)
 		late.InitialDelaySeconds = 7
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", ReadinessProbe: late})
-		a.SyncPod(p, "", append(running("1"), prober.Running{Name: "d", ID: "2", StartedAt: time.Now()}))
+		a.SyncPod(p, "", append(running("1"), prober.Running{Name: "d", ID: "2", StartedAt: time.Now()}), prober.NotEnding)
 		time.Sleep(12 * time.Second)
 		w.mu.Lock()
 		var asked []string
@@ -432,7 +431,7 @@ func TestEachHandlerHasItsProber(t *testing.T) {
 			a := prober.New(prober.Deps{Probers: prober.Probers{Exec: as("exec"), HTTP: as("httpGet"),
 				TCP: as("tcpSocket"), GRPC: as("grpc")}, Journal: journal.Discard{}, Changed: func(types.UID) {}})
 			a.SyncPod(pod(v1.Container{ReadinessProbe: &v1.Probe{ProbeHandler: h, TimeoutSeconds: 7}}), "10.0.0.1",
-				running("id-1"))
+				running("id-1"), prober.NotEnding)
 			synctest.Wait()
 			a.Forget("u")
 			mu.Lock()
@@ -479,7 +478,7 @@ func TestAThousandProbesAreAskedOnTime(t *testing.T) {
 			p := pod(v1.Container{ReadinessProbe: &v1.Probe{PeriodSeconds: 1,
 				ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(80)}}}})
 			p.UID = types.UID(strconv.Itoa(i))
-			a.SyncPod(p, "10.0.0.1", running("1"))
+			a.SyncPod(p, "10.0.0.1", running("1"), prober.NotEnding)
 		}
 		time.Sleep(3050 * time.Millisecond) // asked at 0, 1, 2 and 3 s
 		synctest.Wait()
@@ -513,17 +512,15 @@ func TestProbeWorkersFollowContainers(t *testing.T) {
 		p.Spec.Containers = append(p.Spec.Containers, c)
 		p.Spec.Containers[1].Name = "d"
 		both := append(running("1"), prober.Running{Name: "d", ID: "2", StartedAt: time.Now()})
-		a.SyncPod(p, "", both)
+		a.SyncPod(p, "", both, prober.NotEnding)
 		if got := fmt.Sprint(a.WorkerCount()); got != "map[liveness:2 readiness:2 startup:2]" {
 			t.Errorf("workers %s", got)
 		}
-		a.SyncPod(p, "", both[:1])
+		a.SyncPod(p, "", both[:1], prober.NotEnding)
 		if got := fmt.Sprint(a.WorkerCount()); got != "map[liveness:1 readiness:1 startup:1]" {
 			t.Errorf("a container that does not run keeps its probes: %s", got)
 		}
-		now := metav1.Now()
-		p.DeletionTimestamp = &now
-		a.SyncPod(p, "", both[:1])
+		a.SyncPod(p, "", both[:1], prober.Ending)
 		if got := fmt.Sprint(a.WorkerCount()); got != "map[readiness:1]" {
 			t.Errorf("a stopping Pod keeps its readiness probes only: %s", got)
 		}
@@ -543,7 +540,7 @@ func TestANewVersionOfAPodHasTheSameWorkers(t *testing.T) {
 		w, a := start(t, map[string]string{"x": "s"})
 		p := pod(v1.Container{LivenessProbe: exec("x", 10, 1), ReadinessProbe: exec("x", 10, 1)})
 		for range 4 {
-			a.SyncPod(p, "", running("1"))
+			a.SyncPod(p, "", running("1"), prober.NotEnding)
 			p = p.DeepCopy()
 		}
 		time.Sleep(45 * time.Second) // readiness at once and liveness after ten seconds, then each every ten
@@ -558,21 +555,49 @@ func TestANewVersionOfAPodHasTheSameWorkers(t *testing.T) {
 	})
 }
 
-// No command is started in a container that is being stopped: readiness stays what it was, and one
-// that was not ready is notified at once.
+// The probes that end with their Pod leave their results: a container that had started stays
+// started, one that had not does not start by it. Sidecars are probed on.
+//
+// row: PRB-24
+func TestResultsOfAnEndingPodStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, a := start(t, map[string]string{"up": "s", "down": "f"})
+		p := pod(v1.Container{StartupProbe: exec("up", 1, 3), RestartPolicy: new(v1.ContainerRestartPolicyAlways)})
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", StartupProbe: exec("down", 10, 9)})
+		p.Spec.InitContainers = []v1.Container{{Name: "s", RestartPolicy: new(v1.ContainerRestartPolicyAlways),
+			StartupProbe: exec("up", 1, 3), LivenessProbe: exec("up", 1, 3)}}
+		all := append(running("1"), prober.Running{Name: "d", ID: "2", StartedAt: time.Now()},
+			prober.Running{Name: "s", ID: "3", StartedAt: time.Now()})
+		a.SyncPod(p, "", all, prober.NotEnding)
+		time.Sleep(1500 * time.Millisecond)
+		a.SyncPod(p, "", all, prober.Ending)
+		if got, ok := a.Health(probe.Key{UID: "u", Container: "c", Kind: probe.Startup}); !ok || got != probe.Healthy {
+			t.Errorf("startup of the container that had started: got %v (%t), want %v", got, ok, probe.Healthy)
+		}
+		if got, ok := a.Health(probe.Key{UID: "u", Container: "d", Kind: probe.Startup}); !ok || got == probe.Healthy {
+			t.Errorf("startup of the container that had not started: got %v (%t), want %v", got, ok, probe.Pending)
+		}
+		if got, want := fmt.Sprint(a.WorkerCount()), "map[liveness:1 startup:1]"; got != want {
+			t.Errorf("probes that ask: got %s, want %s: those of the sidecar", got, want)
+		}
+		a.Forget("u")
+	})
+}
+
+// No command is started in a Pod that somebody stops: readiness stays what it was, and one that was
+// not ready is notified at once. A Pod that ends by itself is asked on.
 func TestCommandsOfAnEndingPodAreCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"ready": "s", "unready": "f"})
 		p := pod(v1.Container{ReadinessProbe: exec("ready", 10, 1)})
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", ReadinessProbe: exec("unready", 10, 1)})
 		both := append(running("1"), prober.Running{Name: "d", ID: "2", StartedAt: time.Now()})
-		a.SyncPod(p, "", both)
-		time.Sleep(5 * time.Second)
+		a.SyncPod(p, "", both, prober.NotEnding)
+		time.Sleep(4 * time.Second)
+		a.SyncPod(p, "", both, prober.Ending)
+		time.Sleep(time.Second)
 		w.lines = nil
-		ending := p.DeepCopy()
-		now := metav1.Now()
-		ending.DeletionTimestamp = &now
-		a.SyncPod(ending, "", both)
+		a.SyncPod(p, "", both, prober.Stopped)
 		time.Sleep(6 * time.Second)
 		w.expect(`
 			5s ask unready
@@ -593,9 +618,9 @@ func TestAnswerOfAGoneContainerIsDropped(t *testing.T) {
 		w, a := start(t, map[string]string{"live": "f"})
 		w.slow = time.Hour
 		p := pod(v1.Container{LivenessProbe: exec("live", 10, 1)})
-		a.SyncPod(p, "", running("1"))
+		a.SyncPod(p, "", running("1"), prober.NotEnding)
 		time.Sleep(11 * time.Second)
-		a.SyncPod(p, "", running("2")) // ends the question under way
+		a.SyncPod(p, "", running("2"), prober.NotEnding) // ends the question under way
 		synctest.Wait()
 		w.expect(`10s ask live`)
 		if healthOf(a, probe.Liveness) != probe.Healthy {
@@ -613,7 +638,7 @@ func TestProbeResultsSurviveARestart(t *testing.T) {
 		p := pod(v1.Container{StartupProbe: exec("start", 10, 1), ReadinessProbe: exec("ready", 10, 3),
 			LivenessProbe: exec("live", 10, 3)})
 		a.SyncPod(p, "", []prober.Running{{Name: "c", ID: "1", StartedAt: time.Now().Add(-time.Hour), Adopted: true,
-			Ready: true, Started: true}})
+			Ready: true, Started: true}}, prober.NotEnding)
 		for _, k := range []probe.Kind{probe.Startup, probe.Readiness, probe.Liveness} {
 			if healthOf(a, k) != probe.Healthy {
 				t.Errorf("%s begins %v", k, healthOf(a, k))

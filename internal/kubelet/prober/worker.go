@@ -19,6 +19,7 @@ type probeTarget struct {
 	container *v1.Container
 	podIP     string
 	running   Running
+	podEnd    End
 }
 
 // worker is one probe of one running container. Manager.mu guards it.
@@ -84,8 +85,9 @@ func (w *worker) stop() {
 // question is one question, as it is put.
 type question struct {
 	probe.Target
-	spec probe.Spec
-	late time.Duration
+	spec   probe.Spec
+	late   time.Duration
+	podEnd End
 }
 
 // doProbe puts the question once: it asks without the Manager's lock, and counts the answer with
@@ -110,7 +112,7 @@ func (w *worker) begin() (q question, ok bool) {
 	}
 	now := time.Now()
 	w.state.LastProbed = now
-	q = question{spec: w.spec(), late: now.Sub(w.dueAt)}
+	q = question{spec: w.spec(), late: now.Sub(w.dueAt), podEnd: w.podEnd}
 	q.Target = probe.Target{
 		Probe: probe.ProbeOf(w.container, w.key.Kind), Pod: w.pod, Container: w.container,
 		ContainerID: w.running.ID, PodIP: w.podIP, Timeout: q.spec.Timeout,
@@ -120,7 +122,7 @@ func (w *worker) begin() (q question, ok bool) {
 
 // ask puts the question, again when it could not be put.
 func (w *worker) ask(q question) (o probe.Outcome) {
-	ctx := w.probeContext(q.Target)
+	ctx := w.probeContext(q)
 	for range maxProbeRetries {
 		if o = w.manager.d.Probers.probe(ctx, q.Target); o.Err == nil || probe.ContainerGone(o.Err) ||
 			w.ctx.Err() != nil || ctx.Err() != nil {
@@ -152,14 +154,14 @@ func (w *worker) count(q question, a probe.Answer) report {
 }
 
 // probeContext is how long the question may take to be answered. A command is given up with its
-// worker, and is never begun in a container that is being stopped: readiness stays what it was, and
+// worker, and is never begun in a Pod that somebody stops: readiness stays what it was, and
 // an event says so in upstream's words. Other kinds have a short time limit, and upstream's are
 // answered too.
-func (w *worker) probeContext(t probe.Target) context.Context {
+func (w *worker) probeContext(q question) context.Context {
 	switch {
-	case t.Probe.Exec == nil:
+	case q.Probe.Exec == nil:
 		return context.WithoutCancel(w.ctx)
-	case t.Pod.DeletionTimestamp != nil:
+	case q.podEnd == Stopped:
 		ctx, cancel := context.WithCancel(w.ctx)
 		cancel()
 		return ctx

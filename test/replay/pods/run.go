@@ -31,6 +31,24 @@ type Cluster struct {
 	Kill func(ctx context.Context, podUID, container string) error
 }
 
+// Send sends one request as the administrator. That what is created is there already is no error.
+func (c *Cluster) Send(ctx context.Context, method, path, kind, body string) error {
+	req, err := http.NewRequestWithContext(ctx, method, c.URL+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", kind)
+	res, err := c.Client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if text, _ := io.ReadAll(res.Body); res.StatusCode >= 300 && res.StatusCode != http.StatusConflict {
+		return fmt.Errorf("%s %s: %s: %s", method, path, res.Status, text)
+	}
+	return nil
+}
+
 // Printed is what a command printed.
 type Printed struct {
 	Out, Err string
