@@ -284,11 +284,14 @@ func TestFinalizersHoldAndCannotBeAddedLate(t *testing.T) {
 	if got.DeletionTimestamp == nil {
 		t.Error("no deletionTimestamp")
 	}
-	_, err := pods.Patch(t.Context(), "p", types.MergePatchType,
-		[]byte(`{"metadata":{"finalizers":["example.com/hold","example.com/too","example.com/more"]}}`),
-		metav1.PatchOptions{})
-	if err == nil || !strings.Contains(err.Error(), "no new finalizers can be added if the object is being deleted") {
-		t.Errorf("got %v, want a refusal of a new finalizer", err)
+	for _, of := range [][]string{nil, {"status"}} {
+		_, err := pods.Patch(t.Context(), "p", types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":["example.com/hold","example.com/too","example.com/more"]}}`),
+			metav1.PatchOptions{}, of...)
+		if err == nil ||
+			!strings.Contains(err.Error(), "no new finalizers can be added if the object is being deleted") {
+			t.Errorf("a write of %v: got %v, want a refusal of a new finalizer", of, err)
+		}
 	}
 	if err := pods.Delete(t.Context(), "p", *metav1.NewDeleteOptions(0)); err != nil {
 		t.Fatal(err)

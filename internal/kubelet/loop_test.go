@@ -155,32 +155,67 @@ func TestEachChannelReachesItsPod(t *testing.T) {
 func TestPodsThatOnlyTheRuntimeHasEnd(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.create(pod("web", scriptContainer("app", runs)))
-		labels := map[string]string{"io.kubernetes.pod.name": "lost", "io.kubernetes.pod.namespace": "default",
-			"io.kubernetes.pod.uid": "uid-lost"}
-		box := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "lost", Namespace: "default",
-			Uid: "uid-lost"}, Labels: labels, LogDirectory: t.TempDir(), Linux: &runtimeapi.LinuxPodSandboxConfig{}}
-		id, err := r.cri.Runtime().RunPodSandbox(context.Background(), box, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		own := maps.Clone(labels)
-		own["io.kubernetes.container.name"] = "app"
-		c, err := r.cri.Runtime().CreateContainer(context.Background(), id, &runtimeapi.ContainerConfig{
-			Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: "busybox:1"},
-			Command: []string{"sh", "-c", runs}, Labels: own, LogPath: "app.log",
-			Linux: &runtimeapi.LinuxContainerConfig{}}, box)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.cri.Runtime().StartContainer(context.Background(), c); err != nil {
-			t.Fatal(err)
-		}
+		r.runForeign("lost")
 		r.advance(4 * time.Second)
 		if strings.Contains(r.fake.Dump(), "lost") {
 			t.Errorf("the runtime still has a Pod that nobody has\n%s", r.fake.Dump())
 		}
 		r.phase("web", v1.PodRunning)
 	})
+}
+
+// A runtime that cannot be asked what it has is asked again, though it tells of no change.
+//
+// row: KSL-24
+func TestALookForLostPodsThatFailsIsRepeated(t *testing.T) {
+	runTest(t, func(r *rig) {
+		r.stop()
+		l := r.connectWatches()
+		l.disconnect()
+		r.start()
+		r.runForeign("lost") // seen while the API server, which may have it, does not answer
+		r.advance(3 * time.Second)
+		if err := r.fake.Fault("ListPodSandbox", "error(not now)"); err != nil {
+			t.Fatal(err)
+		}
+		l.reconnect()
+		r.advance(time.Minute)
+		if !strings.Contains(r.fake.Dump(), "lost") {
+			t.Fatalf("got the Pod ended, want it there while the runtime cannot be asked\n%s", r.fake.Dump())
+		}
+		if err := r.fake.Fault("ListPodSandbox", ""); err != nil {
+			t.Fatal(err)
+		}
+		r.advance(15 * time.Second)
+		if strings.Contains(r.fake.Dump(), "lost") {
+			t.Errorf("got a Pod that nobody has 15s after the runtime answers, want it ended\n%s", r.fake.Dump())
+		}
+	})
+}
+
+// runForeign has the runtime run a Pod that the kubelet did not start.
+func (r *rig) runForeign(name string) {
+	r.t.Helper()
+	labels := map[string]string{"io.kubernetes.pod.name": name, "io.kubernetes.pod.namespace": "default",
+		"io.kubernetes.pod.uid": "uid-" + name}
+	box := &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default",
+		Uid: "uid-" + name}, Labels: labels, LogDirectory: r.t.TempDir(), Linux: &runtimeapi.LinuxPodSandboxConfig{}}
+	id, err := r.cri.Runtime().RunPodSandbox(context.Background(), box, "")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	own := maps.Clone(labels)
+	own["io.kubernetes.container.name"] = "app"
+	c, err := r.cri.Runtime().CreateContainer(context.Background(), id, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "app"}, Image: &runtimeapi.ImageSpec{Image: "busybox:1"},
+		Command: []string{"sh", "-c", runs}, Labels: own, LogPath: "app.log",
+		Linux: &runtimeapi.LinuxContainerConfig{}}, box)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.cri.Runtime().StartContainer(context.Background(), c); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // What is left on disk and in the cgroups of a Pod that nobody has goes within two seconds, and so

@@ -2,8 +2,10 @@ package certreload
 
 import (
 	"context"
+	"crypto/x509"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,9 +70,12 @@ func TestPairIsFollowed(t *testing.T) {
 				t.Errorf("after %q: notified %d times, want %d", step.text, b.notified, step.notified)
 			}
 		}
-		if o, ok := ca.VerifyOptions(); !ok || o.Roots == nil || authorities.notified != 1 ||
-			string(ca.CurrentCABundleContent()) != second[0] {
+		o, ok := ca.VerifyOptions()
+		if !ok || o.Roots == nil || authorities.notified != 1 || string(ca.CurrentCABundleContent()) != second[0] {
 			t.Errorf("authorities: notified %d times", authorities.notified)
+		}
+		if want := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}; !slices.Equal(o.KeyUsages, want) {
+			t.Errorf("certificates are believed for %v, want clients alone: %v", o.KeyUsages, want)
 		}
 		stop()
 		synctest.Wait()

@@ -26,6 +26,7 @@ func find(t *testing.T, o Owner, have ...*appsv1.ControllerRevision) Match {
 	return f
 }
 
+// row: CTL-06
 func TestATemplateIsKeptOnceAndFoundAgain(t *testing.T) {
 	one := find(t, owner("a:1"))
 	if !one.Create || one.Revision.Revision != 1 || one.Revision.Labels["app"] != "a" ||
@@ -44,6 +45,11 @@ func TestATemplateIsKeptOnceAndFoundAgain(t *testing.T) {
 	if !back.Renumber || back.Revision.Name != one.Revision.Name || back.Revision.Revision != 3 ||
 		one.Revision.Revision != 1 {
 		t.Errorf("going back does not raise the old one's number: %+v", back)
+	}
+	restarted := owner("a:2")
+	restarted.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2026-01-02T03:00:00Z"}
+	if next := find(t, restarted, one.Revision, two.Revision); !next.Create || next.Revision.Name == two.Revision.Name {
+		t.Errorf("an annotation changes: got revision %s, create %t, want a new one", next.Revision.Name, next.Create)
 	}
 	template, err := Template(one.Revision)
 	if err != nil || template.Spec.Containers[0].Image != "a:1" {

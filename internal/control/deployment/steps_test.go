@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -137,6 +138,41 @@ func TestFindReplicaSets(t *testing.T) {
 	}
 	if cur != labelled || got != "web-1 a b web-5 " {
 		t.Errorf("got %v and %q, want web-4, the older of two, and web-1 a b web-5", cur, got)
+	}
+}
+
+// Whatever changes in the template, another ReplicaSet is wanted for it; the label of its hash alone
+// is none of it.
+//
+// row: CTL-03
+func TestAnyChangeOfTheTemplateWantsAnotherSet(t *testing.T) {
+	d := deploy(1, "1", "0")
+	for name, change := range map[string]func(*corev1.PodTemplateSpec){
+		"an annotation": func(p *corev1.PodTemplateSpec) {
+			p.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2026-01-02T03:00:00Z"}
+		},
+		"a label":          func(p *corev1.PodTemplateSpec) { p.Labels["tier"] = "front" },
+		"an image":         func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Image = "next" },
+		"a variable":       func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A"}} },
+		"a container":      func(p *corev1.PodTemplateSpec) { p.Spec.InitContainers = p.Spec.Containers },
+		"the grace period": func(p *corev1.PodTemplateSpec) { p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](5) },
+		"a toleration":     func(p *corev1.PodTemplateSpec) { p.Spec.Tolerations = []corev1.Toleration{{Key: "k"}} },
+		"a node selector":  func(p *corev1.PodTemplateSpec) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} },
+	} {
+		set := rs(d, "new", 1, 1, 1)
+		set.Spec.Template.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "x"
+		if got, _ := FindReplicaSets(In{Deployment: d, Sets: []*appsv1.ReplicaSet{set}}); got != set {
+			t.Errorf("before %s changes: got the set %v, want %s", name, got, set.Name)
+		}
+		changed := d.DeepCopy()
+		change(&changed.Spec.Template)
+		got, old := FindReplicaSets(In{Deployment: changed, Sets: []*appsv1.ReplicaSet{set}})
+		if got != nil || len(old) != 1 {
+			t.Errorf("%s changes: got the set %v and %d old ones, want none and one", name, got, len(old))
+		}
+		if was, is := PodTemplateHash(&d.Spec.Template, nil), PodTemplateHash(&changed.Spec.Template, nil); was == is {
+			t.Errorf("%s changes: got the hash %s for both, want another", name, is)
+		}
 	}
 }
 

@@ -125,6 +125,8 @@ func TestFindTheSmallestChanges(t *testing.T) {
 			[]string{"lower the cpu request of init container migrate by 2000m to 1000m"}, false},
 		{"a node that no kubelet fills", asking("p", "100m", "1Gi"),
 			[]*v1.Node{node("a", "4", "8Gi", func(n *v1.Node) { n.Status = v1.NodeStatus{} })}, nil, nil, true},
+		{"a Pod that asks nothing, and such a node", asking("p", "0", "0"),
+			[]*v1.Node{node("a", "4", "8Gi", func(n *v1.Node) { n.Status = v1.NodeStatus{} })}, nil, nil, true},
 		{"cordoned", asking("p", "1", "1Gi"), []*v1.Node{node("a", "4", "8Gi", cordon)}, nil, []string{"uncordon a"},
 			false},
 		{"tainted", asking("p", "1", "1Gi"), []*v1.Node{node("a", "4", "8Gi", taint)}, nil,
@@ -191,7 +193,7 @@ func TestFindTheSmallestChanges(t *testing.T) {
 			found, _ := FindRemedies(context.Background(), In{Pod: c.pod, Snapshot: snapshot.Of(c.nodes, c.pods),
 				Plugins: schedulerPlugins(t)})
 			if c.none != (len(found) == 0) {
-				t.Fatalf("found %v", found)
+				t.Fatalf("got the remedies %v, want none: %t", found, c.none)
 			}
 			var all []string
 			for _, r := range found {

@@ -219,7 +219,8 @@ func TestSizesInTheEnvironment(t *testing.T) {
 func TestProcessNamespaces(t *testing.T) {
 	p := testPod(v1.Container{Name: "app"})
 	p.Spec.EphemeralContainers = []v1.EphemeralContainer{
-		{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger"}, TargetContainerName: "app"}}
+		{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger"}, TargetContainerName: "app"},
+		{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "aimless"}}}
 	call := testOperation(t, &fakePorts{}, p)
 	call.observed.Containers = []podplan.Container{{ID: "app-id", Name: "app", Sandbox: "s", State: podplan.Running}}
 	for _, c := range []struct {
@@ -232,6 +233,11 @@ func TestProcessNamespaces(t *testing.T) {
 		{"not shared", "app", func(s *v1.PodSpec) { s.ShareProcessNamespace = new(false) }, "CONTAINER "},
 		{"the node's", "app", func(s *v1.PodSpec) { s.HostPID = true }, "NODE "},
 		{"debugger of app", "debugger", func(*v1.PodSpec) {}, "TARGET app-id"},
+		{"debugger of app, shared", "debugger", func(s *v1.PodSpec) { s.ShareProcessNamespace = new(true) },
+			"TARGET app-id"},
+		{"debugger of nothing", "aimless", func(*v1.PodSpec) {}, "CONTAINER "},
+		{"debugger of nothing, shared", "aimless", func(s *v1.PodSpec) { s.ShareProcessNamespace = new(true) }, "POD "},
+		{"debugger of nothing, the node's", "aimless", func(s *v1.PodSpec) { s.HostPID = true }, "NODE "},
 	} {
 		p.Spec.ShareProcessNamespace, p.Spec.HostPID = nil, false
 		c.set(&p.Spec)
@@ -492,14 +498,14 @@ func TestSecurity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.RunAsUser.Value != 8 || s.RunAsGroup.Value != 7 || !s.ReadonlyRootfs || !s.NoNewPrivs ||
+	if s.RunAsUser.GetValue() != 8 || s.RunAsGroup.GetValue() != 7 || !s.ReadonlyRootfs || !s.NoNewPrivs ||
 		!slices.Equal(s.SupplementalGroups, []int64{8, 9}) ||
 		!slices.Equal(s.Capabilities.DropCapabilities, []string{"ALL", "CHOWN"}) ||
 		!slices.Equal(s.Capabilities.AddCapabilities, []string{"NET_ADMIN"}) || len(s.MaskedPaths) == 0 {
 		t.Errorf("got %+v, want Value 8, Value 7, ReadonlyRootfs true, NoNewPrivs true, SupplementalGroups 8 and 9, "+
 			"DropCapabilities ALL and CHOWN, AddCapabilities NET_ADMIN and some MaskedPaths", s)
 	}
-	if s.Seccomp.ProfileType != runtimeapi.SecurityProfile_Localhost ||
+	if s.Seccomp.GetProfileType() != runtimeapi.SecurityProfile_Localhost ||
 		s.Seccomp.LocalhostRef != filepath.Join(call.executor.d.Node.RootDir, "seccomp", "p.json") {
 		t.Errorf("got %+v, want Localhost with seccomp/p.json of the root directory", s.Seccomp)
 	}
@@ -509,8 +515,8 @@ func TestSecurity(t *testing.T) {
 	call.pod.Spec.InitContainers = []v1.Container{own}
 	call.pod.Spec.InitContainers[0].Name = "first"
 	first, _ := podplan.MemberOf(call.pod, "first")
-	if s, err := call.securityContext(t.Context(), first, "img"); err != nil || s.RunAsUser.Value != 7 ||
-		s.RunAsGroup.Value != 7 || s.Seccomp.ProfileType != runtimeapi.SecurityProfile_RuntimeDefault {
+	if s, err := call.securityContext(t.Context(), first, "img"); err != nil || s.RunAsUser.GetValue() != 7 ||
+		s.RunAsGroup.GetValue() != 7 || s.Seccomp.GetProfileType() != runtimeapi.SecurityProfile_RuntimeDefault {
 		t.Errorf("got %+v, %v, want the Pod's ids, and of the two profiles the container's own", s, err)
 	}
 	if d := call.seccomp(nil, false); d.ProfileType != runtimeapi.SecurityProfile_RuntimeDefault {

@@ -18,6 +18,7 @@ import (
 // A Pod that cannot be used says why in each condition that is False: with a reason, and where
 // containers are the reason with their names.
 //
+// row: PRB-15
 // row: PST-13
 // row: PST-21
 func TestContainersThatAreNotReady(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 
 // What an earlier kubelet left holds its name until it is gone: ended because its source has
 // another Pod, found to have vanished, or not come for long enough.
+//
+// row: KSL-19
 func TestLeftoverPodHoldsItsName(t *testing.T) {
 	started := func(w *testRuntime) bool { return slices.Contains(w.actionsSoFar(), "new start c ") }
 	for name, c := range map[string]struct {

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"crypto/x509"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -32,6 +33,10 @@ func TestWhoIsLetIn(t *testing.T) {
 		{"certificate of the cluster's CA", w.config, 200},
 		{"certificate of another CA", with(func(c *rest.Config) {
 			c.CertData, c.KeyData = newAuthority(t).sign(t, "kube-apiserver", "system:masters")
+		}), 401},
+		{"certificate of a server alone", with(func(c *rest.Config) {
+			c.CertData, c.KeyData = w.ca.signFor(t, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, "kube-apiserver",
+				"system:masters")
 		}), 401},
 		{"certificate without rights", with(func(c *rest.Config) { c.CertData, c.KeyData = w.ca.sign(t, "alice") }),
 			403},

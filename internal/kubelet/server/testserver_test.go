@@ -80,6 +80,13 @@ func (a *authority) pem() []byte {
 // sign returns a pair for name, for a server or a client.
 func (a *authority) sign(t *testing.T, name string, groups ...string) (certPEM, keyPEM []byte) {
 	t.Helper()
+	return a.signFor(t, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}, name, groups...)
+}
+
+// signFor returns a pair for name that is for these usages alone.
+func (a *authority) signFor(t *testing.T, usages []x509.ExtKeyUsage, name string, groups ...string) (certPEM,
+	keyPEM []byte) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +95,7 @@ func (a *authority) sign(t *testing.T, name string, groups ...string) (certPEM, 
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name, Organization: groups},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage: usages,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, tmpl, a.cert, &key.PublicKey, a.key)

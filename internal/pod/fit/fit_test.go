@@ -99,12 +99,14 @@ func TestUntolerated(t *testing.T) {
 		tolerations []v1.Toleration
 		want        string // the key of the taint that is not tolerated
 	}{
-		"the second taint":        {[]v1.Taint{taint, other}, []v1.Toleration{own}, "team"},
-		"the first taint":         {[]v1.Taint{other, taint}, []v1.Toleration{own}, "team"},
-		"the second toleration":   {[]v1.Taint{taint}, []v1.Toleration{{Key: "team"}, own}, ""},
-		"a toleration for each":   {[]v1.Taint{taint, other}, []v1.Toleration{{Key: "team"}, own}, ""},
-		"no toleration":           {[]v1.Taint{taint, other}, nil, "dedicated"},
-		"another effect's alone":  {[]v1.Taint{{Key: "soft", Effect: v1.TaintEffectPreferNoSchedule}}, nil, ""},
+		"the second taint":       {[]v1.Taint{taint, other}, []v1.Toleration{own}, "team"},
+		"the first taint":        {[]v1.Taint{other, taint}, []v1.Toleration{own}, "team"},
+		"the second toleration":  {[]v1.Taint{taint}, []v1.Toleration{{Key: "team"}, own}, ""},
+		"a toleration for each":  {[]v1.Taint{taint, other}, []v1.Toleration{{Key: "team"}, own}, ""},
+		"no toleration":          {[]v1.Taint{taint, other}, nil, "dedicated"},
+		"another effect's alone": {[]v1.Taint{{Key: "soft", Effect: v1.TaintEffectPreferNoSchedule}}, nil, ""},
+		"another effect's, not tolerated": {[]v1.Taint{{Key: "soft", Effect: v1.TaintEffectPreferNoSchedule}},
+			[]v1.Toleration{own, {Key: "soft", Operator: v1.TolerationOpExists, Effect: v1.TaintEffectNoSchedule}}, ""},
 		"an operator of no value": {[]v1.Taint{other}, []v1.Toleration{{Key: "team", Operator: "Like"}}, "team"},
 	} {
 		got, bad := fit.Untolerated(c.taints, c.tolerations, v1.TaintEffectNoSchedule, v1.TaintEffectNoExecute)

@@ -473,6 +473,9 @@ func differ(ours, theirs outcome) (out []string) {
 	say("scored nodes", slices.Sorted(maps.Keys(ours.Scores)), slices.Sorted(maps.Keys(theirs.Scores)))
 	for _, node := range slices.Sorted(maps.Keys(theirs.Scores)) {
 		a, b := ours.Scores[node], theirs.Scores[node]
+		if a == nil {
+			continue // which nodes are scored is told above
+		}
 		names := maps.Clone(a)
 		maps.Copy(names, b)
 		for _, plugin := range slices.Sorted(maps.Keys(names)) {

@@ -16,9 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/images/pull"
+	"github.com/gantry-project/gantry/internal/kubelet/images/pullmanager"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -113,29 +115,41 @@ func expect(t *testing.T, w *fakeRegistry, lines ...string) {
 // row: CRI-07
 // row: CRI-20
 func TestPulledOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, p := newFakeRegistry(1)
-		ref, err := p.EnsureImageExists(t.Context(), pullRequest("1", "app:1", v1.PullIfNotPresent))
-		if err != nil || ref != "ref-app:1" {
-			t.Fatalf("got %v, %v, want no error and ref ref-app:1", ref, err)
-		}
-		expect(t, w,
-			`spec.containers{c} Normal Pulling Pulling image "app:1"`, "Pulling",
-			`spec.containers{c} Normal Pulled Successfully pulled image "app:1" in 1s (1s including waiting). Image `+
-				`size: 1234 bytes.`, "Pulled")
-		ref, err = p.EnsureImageExists(t.Context(), pullRequest("2", "app:1", v1.PullIfNotPresent))
-		if err != nil || ref != "id-app:1" || w.pulls != 1 {
-			t.Fatalf("got %v, %v, %v, want no error, ref id-app:1 and pulls 1", ref, err, w.pulls)
-		}
-		// recordings/pods/image-one-good-one-missing
-		expect(t, w,
-			`spec.containers{c} Normal Pulled Container image "app:1" already present on machine and can be accessed `+
-				`by the pod`, "Pulled")
-		if _, err := p.EnsureImageExists(t.Context(), pullRequest("3", "app:1", v1.PullAlways)); err != nil ||
-			w.pulls != 2 {
-			t.Errorf("Always: %v after %d pulls, want a second one", err, w.pulls)
-		}
+	t.Run("without records", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { testPulledOnce(t, nil) })
 	})
+	t.Run("with records", func(t *testing.T) {
+		manager, err := pullmanager.Open(t.TempDir(), pullmanager.Policy{Verify: kubelet.NeverVerifyPreloadedImages})
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Test(t, func(t *testing.T) { testPulledOnce(t, manager) })
+	})
+}
+
+func testPulledOnce(t *testing.T, records pull.PullRecords) {
+	w := &fakeRegistry{present: map[string]bool{}, slow: time.Second}
+	p := pull.New(pull.Deps{Images: w, Recorder: w, Journal: w, MaxParallel: 1, Records: records})
+	ref, err := p.EnsureImageExists(t.Context(), pullRequest("1", "app:1", v1.PullIfNotPresent))
+	if err != nil || ref != "ref-app:1" {
+		t.Fatalf("got %v, %v, want no error and ref ref-app:1", ref, err)
+	}
+	expect(t, w,
+		`spec.containers{c} Normal Pulling Pulling image "app:1"`, "Pulling",
+		`spec.containers{c} Normal Pulled Successfully pulled image "app:1" in 1s (1s including waiting). Image `+
+			`size: 1234 bytes.`, "Pulled")
+	ref, err = p.EnsureImageExists(t.Context(), pullRequest("2", "app:1", v1.PullIfNotPresent))
+	if err != nil || ref != "id-app:1" || w.pulls != 1 {
+		t.Fatalf("got %v, %v, %v, want no error, ref id-app:1 and pulls 1", ref, err, w.pulls)
+	}
+	// recordings/pods/image-one-good-one-missing
+	expect(t, w,
+		`spec.containers{c} Normal Pulled Container image "app:1" already present on machine and can be accessed `+
+			`by the pod`, "Pulled")
+	if _, err := p.EnsureImageExists(t.Context(), pullRequest("3", "app:1", v1.PullAlways)); err != nil ||
+		w.pulls != 2 {
+		t.Errorf("Always: %v after %d pulls, want a second one", err, w.pulls)
+	}
 }
 
 // row: CRI-22

@@ -350,6 +350,11 @@ func TestADriverThatHangsKeepsItsOwnPodOnly(t *testing.T) {
 		t.Errorf("the Pod is released while its volume is published: %v", err)
 	}
 	close(until)
+	r.driver.Fail("NodeUnpublishVolume", status.Error(codes.Internal, "still open"))
+	if err := r.UnmountVolumes(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "still open") {
+		t.Errorf("the driver unpublishes nothing: got a Pod released with error %v, want still open", err)
+	}
+	r.driver.Obey("NodeUnpublishVolume")
 	r.unmount("a")
 }
 
