@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	nodeutil "github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/pod"
 )
@@ -94,6 +95,11 @@ func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 	size := c.Spec.Resources.Requests[corev1.ResourceStorage]
 	class, named := s.class(c)
 	switch {
+	case named != "" && class == nil && s.Objects.BoundByHand(c, named):
+		a.causedAt = []finding.Stage{finding.StageReference, finding.StageVolume}
+		a.Cause = fmt.Sprintf("The claim (%s) waits for a PersistentVolume of its class %s that fits: no StorageClass "+
+			"is called so, so nobody makes one.", size.String(), named)
+		a.Fixes = textFixes("make a PersistentVolume of that class that fits size and access modes")
 	case named != "" && class == nil:
 		a.Cause = fmt.Sprintf("The claim (%s) names the storage class %s, which does not exist.", size.String(), named)
 		var have []string
@@ -117,6 +123,7 @@ func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 			"uses it is placed (WaitForFirstConsumer).", size.String(), class.Name)
 		a.Fixes = textFixes("start a Pod that uses the claim")
 	default:
+		a.causedAt = []finding.Stage{finding.StageReference, finding.StagePlacement, finding.StageVolume}
 		a.Cause = fmt.Sprintf("The claim (%s) waits for the provisioner %s of its storage class %s to make a volume.",
 			size.String(), class.Provisioner, class.Name)
 		a.Fixes = textFixes("check that " + class.Provisioner + " runs, and what it says")

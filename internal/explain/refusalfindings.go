@@ -20,6 +20,7 @@ import (
 func refusalFindings(in In, refusals []journal.NodeRefusal) []finding.Finding {
 	var out, nodes []finding.Finding
 	at := map[string]int{}
+	_, rest := in.chosen(refusals)
 	for _, r := range refusals {
 		var j refusalField
 		if judge := refusalFields[r.Plugin]; judge != nil {
@@ -31,9 +32,14 @@ func refusalFindings(in In, refusals []journal.NodeRefusal) []finding.Finding {
 			i = len(out)
 			at[key] = i
 			out = append(out, refusalFinding(in, r, j))
+			if slices.ContainsFunc(rest, func(x journal.NodeRefusal) bool { return x.Node == r.Node }) {
+				out[i].Severity = finding.Note // the Pod itself does not choose the node
+			}
 		}
 		out[i].Related = append(out[i].Related, finding.Object{Kind: "Node", Name: r.Node})
-		nodes = append(nodes, nodeRefuses(in, r)...)
+		if out[i].Severity != finding.Note {
+			nodes = append(nodes, nodeRefuses(in, r)...)
+		}
 	}
 	for i := range out {
 		n := slices.DeleteFunc(slices.Clone(out[i].Related), func(o finding.Object) bool { return o.Kind != "Node" })

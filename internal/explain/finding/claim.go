@@ -24,7 +24,7 @@ func claim(c *Cluster, o metav1.Object, self Object) []Finding {
 				p.Spec.VolumeName)}}
 	}
 	class, named := c.classOf(p)
-	if named != "" && class == nil && c.Read("StorageClass") && !c.boundByHand(p, named) {
+	if named != "" && class == nil && c.Read("StorageClass") && !c.BoundByHand(p, named) {
 		return nil // the reference says so
 	}
 	if v, ok := get[*corev1.PersistentVolume](c, "PersistentVolume", "", p.Spec.VolumeName); ok {
