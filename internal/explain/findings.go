@@ -292,8 +292,11 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 	if slices.Contains(healthy, a.State) {
 		if i := slices.IndexFunc(more, func(f finding.Finding) bool { return f.Severity == finding.Broken }); i >= 0 {
 			first := more[i]
-			a.State = "broken (" + first.Code + ")"
-			a.Cause = strings.TrimSpace(first.Message + " " + strings.ReplaceAll(a.Cause, "; nothing blocks it", ""))
+			a.State = stateWord(first) + " (" + first.Code + ")"
+			if a.Cause != first.Message {
+				a.Cause = strings.TrimSpace(first.Message + " " + strings.ReplaceAll(a.Cause, "; nothing blocks it",
+					""))
+			}
 			a.Fixes = append(remedies(first.Remedies), a.Fixes...)
 			text += "\n" + first.Message
 		}
@@ -316,6 +319,21 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 		}
 	}
 	return a
+}
+
+// bySetting are codes of what somebody set and what is done as it says: nothing is broken, though
+// it may not be what was meant.
+var bySetting = []string{"HeldByStrategy", "ParallelismZero", "AutoscalingDisabled", "OtherController"}
+
+// stateWord is what an object is called for a finding that hinders it.
+func stateWord(f finding.Finding) string {
+	switch {
+	case slices.Contains(bySetting, f.Code):
+		return "held"
+	case f.Severity == finding.Threat:
+		return "at risk"
+	}
+	return "broken"
 }
 
 // unspecific are codes of findings that repeat what somebody said.

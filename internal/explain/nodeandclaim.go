@@ -69,16 +69,23 @@ func (s Subject) node(a *Answer, n *corev1.Node) {
 func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 	a.State, a.Since = string(c.Status.Phase), c.CreationTimestamp.Time
 	var users []string
+	var running []string
 	for _, p := range s.Pods {
 		users = append(users, p.Name)
+		if p.DeletionTimestamp == nil {
+			running = append(running, p.Name)
+		}
 	}
 	if c.DeletionTimestamp != nil {
+		a.causedAt = []finding.Stage{finding.StageChange}
 		a.State, a.Since = "Terminating", c.DeletionTimestamp.Time
 		a.Cause = fmt.Sprintf("The claim is deleted as soon as its finalizers are gone: %s.", joinList(c.Finalizers))
 		if len(users) > 0 {
 			a.Cause += fmt.Sprintf(" Pods use it: %s.", joinList(users))
+		}
+		if len(running) > 0 {
 			a.Fixes = []Fix{commandFix("end the Pods that use it",
-				fmt.Sprintf("kubectl -n %s delete pod %s", s.Namespace, strings.Join(users, " ")))}
+				fmt.Sprintf("kubectl -n %s delete pod %s", s.Namespace, strings.Join(running, " ")))}
 		}
 		return
 	}

@@ -28,7 +28,11 @@ func refusalText(r journal.NodeRefusal, in In) string {
 		for _, t := range n.Spec.Taints {
 			if t.Effect != corev1.TaintEffectPreferNoSchedule && strings.Contains(strings.Join(r.Messages,
 				" ")+r.Detail, t.Key) {
-				taints = append(taints, whatif.Taint(t))
+				text := whatif.Taint(t)
+				if m, ok := whatif.ManagedTaintOf(t.Key); ok {
+					text += " (as " + m.Since + ")"
+				}
+				taints = append(taints, text)
 			}
 		}
 		if len(taints) > 0 {

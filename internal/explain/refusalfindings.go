@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
@@ -104,6 +105,14 @@ func nodeRefuses(in In, r journal.NodeRefusal) []finding.Finding {
 			}
 			if cond := conditionOfTaint(n, t.Key); cond != nil {
 				return []finding.Finding{ownTaint(f, n, t, *cond)}
+			}
+			if m, ok := whatif.ManagedTaintOf(t.Key); ok {
+				f.Code = "Tainted"
+				f.Field, f.Value = fmt.Sprintf("spec.taints[%d]", i), t.ToString()
+				f.Message = fmt.Sprintf("Node %s has the taint %s, as %s: it is taken off when that has passed.", n.Name,
+					t.ToString(), m.Since)
+				f.Remedies = []finding.Remedy{{Say: m.Mend}}
+				return []finding.Finding{f}
 			}
 			f.Code, f.Severity = "Tainted", finding.Note
 			f.Field, f.Value = fmt.Sprintf("spec.taints[%d]", i), t.ToString()

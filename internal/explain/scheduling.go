@@ -305,7 +305,9 @@ func pluginHints(in In, refusals []journal.NodeRefusal) []Fix {
 	}
 	for _, n := range refusals {
 		if r := nodeRefuses(in, n); len(r) > 0 && r[0].Severity == finding.Threat && n.Plugin == "TaintToleration" {
-			add("see what is wrong with the node: gantry why node/" + n.Node)
+			for _, m := range r[0].Remedies {
+				add(m.Say)
+			}
 			continue
 		}
 		if n.Fix != "" {

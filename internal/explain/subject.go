@@ -236,6 +236,8 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 		if strings.HasPrefix(s.Kind, "daemonset") || s.Kind == "ds" {
 			a.causedAt = []finding.Stage{finding.StagePlacement}
 			a.Cause = "No node is wanted by it: its node selector and tolerations fit none."
+		} else if maker := s.maker(); maker != "" {
+			a.Cause += " " + maker + " decides that: it keeps the set to go back to."
 		} else {
 			a.Fixes = []Fix{commandFix("run one", fmt.Sprintf("kubectl -n %s scale %s %s --replicas=1", s.Namespace,
 				s.Kind, s.Name))}
@@ -302,6 +304,7 @@ func (s Subject) podsRefused(a *Answer, message string, template *corev1.PodTemp
 				s.Namespace, template.Spec.ServiceAccountName))}
 		}
 	}
+	s.furtherPods(a)
 	a.Next = "its controller tries again with growing pauses"
 	a.Facts = append(a.Facts, "the API server's words: "+message)
 	s.afterRefusal(a, template)
@@ -334,6 +337,7 @@ func (s Subject) cronJob(a *Answer, c *batchv1.CronJob) {
 	case s.refusedLast(a, c):
 	default:
 		a.State, a.Cause = "waiting", "It waits for its time; nothing blocks it."
+		a.causedAt = []finding.Stage{finding.StageControl, finding.StageCreation, finding.StageChange}
 		if next, err := finding.NextStart(c, s.Now); err == nil && !next.IsZero() {
 			a.Next = fmt.Sprintf("it starts a Job at %s, in %s", next.UTC().Format(time.RFC3339), ago(next.Sub(s.Now)))
 		}

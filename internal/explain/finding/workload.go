@@ -385,7 +385,9 @@ func job(c *Cluster, o metav1.Object, self Object) []Finding {
 		return []Finding{{Code: "OtherController", Stage: StageControl, Object: self, Field: "spec.managedBy",
 			Value: *m,
 			Message: fmt.Sprintf("Job %s is left to the controller %s (spec.managedBy), which has not started it.",
-				self.Name, *m)}}
+				self.Name, *m), Remedies: []Remedy{{Say: "start " + *m + ", or see why it does not take the Job"},
+				{Say: "or let the Job controller do it: make it anew without managedBy",
+					Run: []string{recreateJob(self, `{"spec":{"managedBy":null}}`)}}}}}
 	}
 	return nil
 }

@@ -98,10 +98,6 @@ func Taint(t v1.Taint) string {
 	return t.Key + "=" + t.Value + ":" + string(t.Effect)
 }
 
-// isNodeConditionTaint reports whether the system manages the taint: it is removed with its cause,
-// and should not be tolerated.
-func isNodeConditionTaint(t v1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }
-
 func tolerate(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	if n == nil {
