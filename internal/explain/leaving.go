@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,4 +68,31 @@ func (s Subject) furtherPods(a *Answer) {
 			fmt.Sprintf(`kubectl -n %s patch deployment %s --type=merge -p `+
 				`'{"spec":{"strategy":{"rollingUpdate":{"maxUnavailable":1}}}}'`, s.Namespace, s.Name)))
 	}
+}
+
+// untilAvailable says when ready Pods count as available by minReadySeconds; empty where they do.
+func (s Subject) untilAvailable() string {
+	var seconds int32
+	switch x := s.Object.(type) {
+	case *appsv1.Deployment:
+		seconds = x.Spec.MinReadySeconds
+	case *appsv1.ReplicaSet:
+		seconds = x.Spec.MinReadySeconds
+	case *appsv1.StatefulSet:
+		seconds = x.Spec.MinReadySeconds
+	case *appsv1.DaemonSet:
+		seconds = x.Spec.MinReadySeconds
+	}
+	var left time.Duration
+	n := 0
+	for _, p := range s.Pods {
+		if d := pod.UntilAvailable(p, seconds, s.Now); pod.IsReady(p) && d > 0 {
+			n, left = n+1, max(left, d)
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d ready Pods count as available %d s after they became ready (minReadySeconds), the last in %s",
+		n, seconds, ago(left))
 }

@@ -6,10 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
+
+// noNodeFits begins the cause of a Pod that every node refuses.
+const noNodeFits = "No node fits."
 
 // chosen splits refusals into those of nodes that the Pod's own nodeSelector and required node
 // affinity choose, and the rest. Where these choose none, or the nodes are not known, all are
@@ -39,7 +43,7 @@ func noNodeText(all []journal.NodeRefusal, in In) string {
 	if s := resourceMissing(all, in); s != "" {
 		return s
 	}
-	out := []string{"No node fits."}
+	out := []string{noNodeFits}
 	output := spreadDomains(all, in)
 	if output != "" {
 		out = append(out, output)
@@ -62,7 +66,7 @@ func noNodeText(all []journal.NodeRefusal, in In) string {
 			continue
 		}
 		spoken++
-		out = append(out, refusalText(r, in)+".")
+		out = append(out, refusalText(r, in)+"."+selectorText(r, in))
 	}
 	for _, key := range order {
 		out = append(out, groupsText(groups[key], key, in))
@@ -71,6 +75,20 @@ func noNodeText(all []journal.NodeRefusal, in In) string {
 		out = append(out, notForIt(len(rest), in))
 	}
 	return strings.Join(out, " ") + podsInOtherNamespaces(all, in) + misspeltLabel(all, in)
+}
+
+// selectorText is a sentence, with a space before it, about the expression of a claim or of its class
+// that devices do not meet.
+func selectorText(r journal.NodeRefusal, in In) string {
+	judge := refusalFields[r.Plugin]
+	if judge == nil {
+		return ""
+	}
+	j := judge(in, r)
+	if !strings.HasSuffix(j.field, "cel.expression") || j.object.Name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" %s %s demands %s (%s).", j.object.Kind, j.object.Name, j.value, j.field)
 }
 
 // groupText is what nodes have in common that refuse the Pod for the same.
@@ -116,4 +134,22 @@ func notForIt(n int, in In) string {
 		return fmt.Sprintf("The other node is ruled out by %s.", by)
 	}
 	return fmt.Sprintf("The other %d nodes are ruled out by %s.", n, by)
+}
+
+// managedTaintFixes are what helps where a component's taint, or one of a node's condition, keeps
+// the Pod from a node that it chooses itself.
+func (in In) managedTaintFixes(refusals []journal.NodeRefusal) []Fix {
+	chosen, rest := in.chosen(refusals)
+	if len(rest) == 0 {
+		return nil
+	}
+	var out []Fix
+	for _, r := range chosen {
+		for _, f := range nodeRefuses(in, r) {
+			if r.Plugin == "TaintToleration" && f.Severity != finding.Note {
+				out = append(out, remedies(f.Remedies)...)
+			}
+		}
+	}
+	return withoutDoubles(out)
 }

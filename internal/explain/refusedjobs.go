@@ -15,7 +15,8 @@ func (s Subject) refusedLast(a *Answer, c *batchv1.CronJob) bool {
 	if e == nil || c.Status.LastScheduleTime != nil && e.LastTimestamp.Before(c.Status.LastScheduleTime) {
 		return false
 	}
-	words := strings.TrimPrefix(e.Message, "Error creating job: ")
+	words := strings.TrimPrefix(strings.TrimPrefix(e.Message, "(combined from similar events): "),
+		"Error creating job: ")
 	a.State, a.Since, a.Next = "without Jobs", e.FirstTimestamp.Time, "it tries again at its next time"
 	a.causedAt = []finding.Stage{finding.StageCreation}
 	a.Cause = fmt.Sprintf("Its Jobs cannot be made: the API server refuses them: %s.", strings.TrimSuffix(words, "."))

@@ -225,6 +225,7 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 	if r.Message != "" {
 		a.Facts = append(a.Facts, "the scheduler's words: "+r.Message)
 	}
+	a.Fixes = append(a.Fixes, in.managedTaintFixes(refusals)...)
 	for _, m := range remedies {
 		a.Fixes = append(a.Fixes, Fix{Description: m.Description, Run: m.Run, Proven: true})
 	}

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -73,6 +74,8 @@ func (s Subject) AboutItsPods() bool {
 		return false
 	case *corev1.PersistentVolumeClaim:
 		return x.Status.Phase == corev1.ClaimPending
+	case *resourcev1.ResourceClaim:
+		return x.Status.Allocation == nil
 	}
 	return true
 }
@@ -156,6 +159,12 @@ func (s Subject) butPod(a *Answer, own Answer) {
 		return
 	}
 	switch s.Object.(type) {
+	case *resourcev1.ResourceClaim:
+		a.State, a.Since, a.Next = "not allocated", own.Since, own.Next
+		a.Cause = fmt.Sprintf("No devices are allocated to ResourceClaim %s. Pod %s, which has it, is %s: %s", s.Name,
+			s.WorstPod.Ref.Name, own.State, own.Cause)
+		a.Facts, a.Fixes = append(a.Facts, own.Facts...), append(a.Fixes, own.Fixes...)
+		return
 	case *policyv1.PodDisruptionBudget, *networkingv1.Ingress, *autoscalingv2.HorizontalPodAutoscaler,
 		*corev1.PersistentVolumeClaim:
 		a.Facts = append(a.Facts, fmt.Sprintf("Pod %s is %s: %s", s.WorstPod.Ref.Name, own.State, own.Cause))
@@ -244,6 +253,7 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 		}
 	case ready >= want && (s.WorstPod == nil || s.WorstPod.Pod != nil && pod.IsReady(s.WorstPod.Pod)):
 		a.State, a.Cause = "Ready", fmt.Sprintf("All %d Pods are ready; nothing blocks it.", want)
+		a.Next = s.untilAvailable()
 	case s.WorstPod != nil:
 		s.explainByPod(a, "not ready", want, ready)
 	default:

@@ -121,7 +121,9 @@ func orNone(words []string, none string) string {
 
 // nearObject names what was probably meant: another name, another namespace, another kind.
 func (c *Cluster) nearObject(f *Finding, r Reference) {
-	have := c.names(r.To.Kind, r.To.Namespace)
+	have := slices.DeleteFunc(c.names(r.To.Kind, r.To.Namespace), func(name string) bool {
+		return f.Object == Object{r.To.Kind, r.To.Namespace, name} // nobody means itself
+	})
 	if c.noNamespace(r.To) {
 		f.Message += fmt.Sprintf(" There is no namespace %s either.", r.To.Namespace)
 		if near, how := Near(r.To.Namespace, c.names("Namespace", "")); near != "" {
