@@ -99,6 +99,8 @@ type Answer struct {
 
 	refusals []journal.NodeRefusal // of nodes, that the cause is made from
 	also     []finding.Finding     // those of Findings that cause and facts do not name
+	// where the cause says only what has not happened yet: the stages of the findings that say why
+	causedAt []finding.Stage
 	// names a cause that others than this Pod may suffer from, such as a registry; empty: none
 	shared string
 }

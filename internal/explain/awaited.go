@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -123,11 +124,10 @@ func (s Subject) object() finding.Object {
 
 // general explains an object of which only its status and what it names say whether it is well.
 func (s Subject) general(a *Answer, found []finding.Finding) {
+	found = s.ownFirst(found)
 	for i := range found {
 		if found[i].Severity != finding.Note {
-			a.State = map[finding.Severity]string{finding.Broken: "broken",
-				finding.Threat: "at risk"}[found[i].Severity]
-			a.State += " (" + found[i].Code + ")"
+			a.State = stateWord(found[i]) + " (" + found[i].Code + ")"
 			a.Cause, a.Fixes = found[i].Message, remedies(found[i].Remedies)
 			return
 		}
@@ -138,4 +138,21 @@ func (s Subject) general(a *Answer, found []finding.Finding) {
 	for _, f := range found {
 		a.Facts = append(a.Facts, f.Message)
 	}
+}
+
+// ownFirst puts a finding about the object itself before those that are as bad and of the same
+// stage: it tells of them all.
+func (s Subject) ownFirst(found []finding.Finding) []finding.Finding {
+	out := slices.Clone(found)
+	slices.SortStableFunc(out, func(a, b finding.Finding) int {
+		other := func(f finding.Finding) int {
+			if f.Object == s.object() {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Stage, b.Stage),
+			cmp.Compare(other(a), other(b)))
+	})
+	return out
 }

@@ -103,7 +103,8 @@ func hinders(in In, code, cause string) finding.Severity {
 }
 
 // hindering are states of objects other than Pods in which something hinders them.
-var hindering = []string{"without Pods", "without endpoints", "Failed", "not reached", "sometimes not reached",
+var hindering = []string{"without Pods", "short of Pods", "without Jobs", "without endpoints", "Failed", "not reached",
+	"sometimes not reached",
 	"not Ready", "Terminating", "without an address"}
 
 // subjectFinding is the cause of an answer about another object as a finding, where there is no

@@ -287,12 +287,16 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 	a.Findings = finding.Roots(append(slices.Clone(told), more...))
 	more = finding.Roots(more)
 	leadWithReference(&a, more)
+	a.leadWithCause(more)
 	text := a.Cause + "\n" + strings.Join(a.Facts, "\n")
 	if slices.Contains(healthy, a.State) {
 		if i := slices.IndexFunc(more, func(f finding.Finding) bool { return f.Severity == finding.Broken }); i >= 0 {
 			first := more[i]
-			a.State = "broken (" + first.Code + ")"
-			a.Cause = strings.TrimSpace(first.Message + " " + strings.ReplaceAll(a.Cause, "; nothing blocks it", ""))
+			a.State = stateWord(first) + " (" + first.Code + ")"
+			if a.Cause != first.Message {
+				a.Cause = strings.TrimSpace(first.Message + " " + strings.ReplaceAll(a.Cause, "; nothing blocks it",
+					""))
+			}
 			a.Fixes = append(remedies(first.Remedies), a.Fixes...)
 			text += "\n" + first.Message
 		}
@@ -315,21 +319,6 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 		}
 	}
 	return a
-}
-
-// leadWithReference puts before the cause of a Pod that finds no node what its claims refer to
-// and is missing: without that they are never bound.
-func leadWithReference(a *Answer, more []finding.Finding) {
-	if a.Code != "unscheduled" {
-		return
-	}
-	i := slices.IndexFunc(more, func(f finding.Finding) bool {
-		return f.Severity == finding.Broken &&
-			f.Object.Kind == "PersistentVolumeClaim" && !f.Names(a.Cause)
-	})
-	if i >= 0 {
-		a.Cause = more[i].Message + " " + a.Cause
-	}
 }
 
 // withoutDoubles leaves the first of fixes that say or do the same.

@@ -41,6 +41,9 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 		case batchv1.JobFailed, batchv1.JobFailureTarget:
 			a.State, a.Since = "Failed", c.LastTransitionTime.Time
 			a.Cause = fmt.Sprintf("The Job failed (%s): %s.", c.Reason, strings.TrimSuffix(c.Message, "."))
+			if n := j.Status.FailedIndexes; n != nil && *n != "" {
+				a.Cause += fmt.Sprintf(" The failed indexes are %s of %d.", *n, completions(j))
+			}
 			s.failures(a, j)
 			return
 		case batchv1.JobSuspended:
@@ -77,6 +80,14 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 	}
 }
 
+// completions returns how many indexes a Job has.
+func completions(j *batchv1.Job) int32 {
+	if j.Spec.Completions == nil {
+		return 1
+	}
+	return *j.Spec.Completions
+}
+
 // backoffLimit returns a Job's backoffLimit, by default 6.
 func backoffLimit(n *int32) int32 {
 	if n == nil {
@@ -92,8 +103,11 @@ func (s Subject) failures(a *Answer, j *batchv1.Job) {
 	}
 	w := Why(*s.WorstPod)
 	a.Cause += fmt.Sprintf(" Pod %s is %s: %s", s.WorstPod.Ref.Name, w.State, w.Cause)
-	a.Facts = append(append(a.Facts, fmt.Sprintf("%d failed, backoffLimit %d", j.Status.Failed,
-		backoffLimit(j.Spec.BackoffLimit))), w.Facts...)
+	limit := fmt.Sprintf("backoffLimit %d", backoffLimit(j.Spec.BackoffLimit))
+	if n := j.Spec.BackoffLimitPerIndex; n != nil {
+		limit = fmt.Sprintf("backoffLimitPerIndex %d", *n)
+	}
+	a.Facts = append(append(a.Facts, fmt.Sprintf("%d failed, %s", j.Status.Failed, limit)), w.Facts...)
 	a.Fixes = append(a.Fixes, w.Fixes...)
 }
 

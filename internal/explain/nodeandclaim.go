@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	nodeutil "github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/pod"
 )
@@ -68,16 +69,23 @@ func (s Subject) node(a *Answer, n *corev1.Node) {
 func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 	a.State, a.Since = string(c.Status.Phase), c.CreationTimestamp.Time
 	var users []string
+	var running []string
 	for _, p := range s.Pods {
 		users = append(users, p.Name)
+		if p.DeletionTimestamp == nil {
+			running = append(running, p.Name)
+		}
 	}
 	if c.DeletionTimestamp != nil {
+		a.causedAt = []finding.Stage{finding.StageChange}
 		a.State, a.Since = "Terminating", c.DeletionTimestamp.Time
 		a.Cause = fmt.Sprintf("The claim is deleted as soon as its finalizers are gone: %s.", joinList(c.Finalizers))
 		if len(users) > 0 {
 			a.Cause += fmt.Sprintf(" Pods use it: %s.", joinList(users))
+		}
+		if len(running) > 0 {
 			a.Fixes = []Fix{commandFix("end the Pods that use it",
-				fmt.Sprintf("kubectl -n %s delete pod %s", s.Namespace, strings.Join(users, " ")))}
+				fmt.Sprintf("kubectl -n %s delete pod %s", s.Namespace, strings.Join(running, " ")))}
 		}
 		return
 	}
@@ -94,6 +102,11 @@ func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 	size := c.Spec.Resources.Requests[corev1.ResourceStorage]
 	class, named := s.class(c)
 	switch {
+	case named != "" && class == nil && s.Objects.BoundByHand(c, named):
+		a.causedAt = []finding.Stage{finding.StageReference, finding.StageVolume}
+		a.Cause = fmt.Sprintf("The claim (%s) waits for a PersistentVolume of its class %s that fits: no StorageClass "+
+			"is called so, so nobody makes one.", size.String(), named)
+		a.Fixes = textFixes("make a PersistentVolume of that class that fits size and access modes")
 	case named != "" && class == nil:
 		a.Cause = fmt.Sprintf("The claim (%s) names the storage class %s, which does not exist.", size.String(), named)
 		var have []string
@@ -117,6 +130,7 @@ func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 			"uses it is placed (WaitForFirstConsumer).", size.String(), class.Name)
 		a.Fixes = textFixes("start a Pod that uses the claim")
 	default:
+		a.causedAt = []finding.Stage{finding.StageReference, finding.StagePlacement, finding.StageVolume}
 		a.Cause = fmt.Sprintf("The claim (%s) waits for the provisioner %s of its storage class %s to make a volume.",
 			size.String(), class.Provisioner, class.Name)
 		a.Fixes = textFixes("check that " + class.Provisioner + " runs, and what it says")

@@ -26,7 +26,16 @@ func nodeUnreachableFor(in In) *Answer {
 	return &Answer{State: "on a node that is not ready", Since: c.LastTransitionTime.Time,
 		Cause: fmt.Sprintf("Node %s is not ready (%s): %s. %s", in.Node.Name, c.Reason,
 			strings.TrimSuffix(c.Message, "."), whatIsKnown(*c)),
-		Next: tolerationText(in.Pod, *c), Fixes: notReadyFixes(in, *c)}
+		Next: nextThere(in.Pod, *c), Fixes: notReadyFixes(in, *c)}
+}
+
+// nextThere says what becomes of a Pod on a node that is not ready.
+func nextThere(p *corev1.Pod, c corev1.NodeCondition) string {
+	if p.DeletionTimestamp == nil || c.Status == corev1.ConditionFalse {
+		return tolerationText(p, c)
+	}
+	return "the Pod is being deleted, and stays until its kubelet says that its containers have ended, or its node is " +
+		"gone"
 }
 
 // whatIsKnown says whether the kubelet of a node that is not ready is silent, or runs and reports.

@@ -36,3 +36,17 @@ func NotMadeYet(a, maker Answer) Answer {
 	a.also, a.Unread = maker.also, maker.Unread
 	return a
 }
+
+// AboutName is the answer about a name that a Pod of a namespace may ask name servers for; o has
+// both, f says what they answer.
+func AboutName(o finding.Object, f finding.Finding) Answer {
+	a := Answer{Subject: "name " + o.Name + " in " + o.Namespace, State: "resolved", Code: "name", Cause: f.Message,
+		Findings: []finding.Finding{f}, Fixes: remedies(f.Remedies)}
+	switch f.Severity {
+	case finding.Broken:
+		a.State = "not resolved"
+	case finding.Threat:
+		a.State = "resolved, and not reached"
+	}
+	return a
+}

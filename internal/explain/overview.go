@@ -26,6 +26,8 @@ type Root struct {
 	Explains []finding.Object `json:"explains,omitempty"` // further objects with the same cause
 	Said     string           `json:"said,omitempty"`     // the last line that a failed container logged
 	Ask      string           `json:"ask,omitempty"`      // the command that says more
+
+	around bool // it is of the cluster, and explains nothing in the namespace that was asked about
 }
 
 // PodAnswer is an answer about a Pod that is not well.
@@ -81,7 +83,26 @@ func NewOverview(scope string, found []finding.Finding, pods []PodAnswer) Overvi
 		o.Causes = append(o.Causes, r)
 	}
 	o.joinConsequences(pods)
+	o.ownFirst()
 	return o
+}
+
+// ownFirst puts what is of the cluster, and explains nothing in the namespace that was asked about,
+// behind what is of that.
+func (o *Overview) ownFirst() {
+	ns, of := strings.CutPrefix(o.Scope, "namespace ")
+	if !of {
+		return
+	}
+	for i := range o.Causes {
+		c := &o.Causes[i]
+		inside := func(x finding.Object) bool { return x.Namespace == ns || x.Kind == "Namespace" && x.Name == ns }
+		c.around = c.Object.Namespace == "" && !inside(c.Object) && !inside(c.Root()) &&
+			!slices.ContainsFunc(c.Related, inside) && !slices.ContainsFunc(c.Explains, inside)
+	}
+	slices.SortStableFunc(o.Causes, func(a, b Root) int {
+		return map[bool]int{true: 1}[a.around] - map[bool]int{true: 1}[b.around]
+	})
 }
 
 // Beginnings of facts that are lines of a container's log.
@@ -256,11 +277,11 @@ func askAbout(o finding.Object) string {
 	return s
 }
 
-// count is how many causes have a severity.
+// count is how many causes have a severity, those around the namespace aside.
 func (o Overview) count(s finding.Severity) int {
 	n := 0
 	for _, c := range o.Causes {
-		if c.Severity == s {
+		if c.Severity == s && !c.around {
 			n++
 		}
 	}
@@ -270,15 +291,20 @@ func (o Overview) count(s finding.Severity) int {
 // WriteText prints the overview for a person.
 func (o Overview) WriteText(w io.Writer, _ time.Time) error {
 	var b strings.Builder
-	if len(o.Causes) == o.count(finding.Note) {
+	if o.count(finding.Broken)+o.count(finding.Threat) == 0 {
 		fmt.Fprintf(&b, "Nothing is wrong in %s as far as its objects say.\n", o.Scope)
 	} else {
 		fmt.Fprintf(&b, "In %s %d things are broken and %d will be in the way; worst first:\n", o.Scope,
 			o.count(finding.Broken), o.count(finding.Threat))
 	}
+	around := false
 	for _, c := range o.Causes {
 		if c.Severity == finding.Note {
 			continue
+		}
+		if c.around && !around {
+			around = true
+			b.WriteString("\nBeside it, in the cluster:\n")
 		}
 		fmt.Fprintf(&b, "\n%s: %s\n", c.Object, c.Message)
 		if c.Said != "" {

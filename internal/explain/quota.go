@@ -201,10 +201,14 @@ func (s Subject) overQuota(a *Answer, o quotaExceeded, t *corev1.PodTemplateSpec
 			whence = fmt.Sprintf(" (the sum of its containers, %s the largest with %s)", who.Name, o.format(alone))
 		}
 	}
-	a.Cause = fmt.Sprintf("No Pod can be made: the quota %s of namespace %s refuses it. The Pod counts %s of %s%s, "+
-		"%s of %s are used, so it is %s over.",
-		o.quota, s.Namespace, o.format(o.requested), o.resource, whence, o.format(o.used), o.format(o.hard),
-		o.format(excess))
+	what := "The Pod"
+	if strings.Contains(o.resource, "persistentvolumeclaims") || strings.Contains(o.resource, "requests.storage") {
+		what = "Its claim"
+	}
+	a.Cause = fmt.Sprintf("No Pod can be made: the quota %s of namespace %s refuses it. %s counts %s of %s%s, "+
+		"%s of %s are used, so it is %s over.%s",
+		o.quota, s.Namespace, what, o.format(o.requested), o.resource, whence, o.format(o.used), o.format(o.hard),
+		o.format(excess), s.Objects.ScopeOf(s.Namespace, o.quota))
 	s.lowerRequest(a, o, who)
 	hard := o.hard.DeepCopy()
 	hard.Add(excess)

@@ -14,47 +14,6 @@ import (
 
 func amount(name string, n int64) string { return whatif.Amount(name, n) }
 
-// noNodeText returns a few sentences about why no node fits: what no node offers, what constraints
-// leave, and the closest nodes with numbers.
-func noNodeText(refusals []journal.NodeRefusal, in In) string {
-	if s := resourceMissing(refusals, in); s != "" {
-		return s
-	}
-	out := []string{"No node fits."}
-	output := spreadDomains(refusals, in)
-	if output != "" {
-		out = append(out, output)
-	}
-	groups := map[string][]string{}
-	var order []string
-	spoken := 0
-	for _, r := range refusals {
-		if output != "" && r.Plugin == "PodTopologySpread" {
-			continue // spreadDomains covers it
-		}
-		short := len(r.Shortages) > 0
-		if len(refusals) > maxRefusalsShown && (!short || spoken == maxRefusalsShown) {
-			key := strings.Join(r.Messages, ", ")
-			if len(groups[key]) == 0 {
-				order = append(order, key)
-			}
-			groups[key] = append(groups[key], r.Node)
-			continue
-		}
-		spoken++
-		out = append(out, refusalText(r, in)+".")
-	}
-	for _, key := range order {
-		g := groups[key]
-		names := strings.Join(g[:min(len(g), 3)], ", ")
-		if len(g) > 3 {
-			names += ", …"
-		}
-		out = append(out, fmt.Sprintf("%d nodes: %s (%s).", len(g), key, names))
-	}
-	return strings.Join(out, " ") + podsInOtherNamespaces(refusals, in) + misspeltLabel(refusals, in)
-}
-
 // refusalText describes one node's refusal with its numbers.
 func refusalText(r journal.NodeRefusal, in In) string {
 	if len(r.Shortages) > 0 {
@@ -69,7 +28,11 @@ func refusalText(r journal.NodeRefusal, in In) string {
 		for _, t := range n.Spec.Taints {
 			if t.Effect != corev1.TaintEffectPreferNoSchedule && strings.Contains(strings.Join(r.Messages,
 				" ")+r.Detail, t.Key) {
-				taints = append(taints, whatif.Taint(t))
+				text := whatif.Taint(t)
+				if m, ok := whatif.ManagedTaintOf(t.Key); ok {
+					text += " (as " + m.Since + ")"
+				}
+				taints = append(taints, text)
 			}
 		}
 		if len(taints) > 0 {

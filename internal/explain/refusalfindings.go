@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
@@ -20,6 +21,7 @@ import (
 func refusalFindings(in In, refusals []journal.NodeRefusal) []finding.Finding {
 	var out, nodes []finding.Finding
 	at := map[string]int{}
+	_, rest := in.chosen(refusals)
 	for _, r := range refusals {
 		var j refusalField
 		if judge := refusalFields[r.Plugin]; judge != nil {
@@ -31,9 +33,14 @@ func refusalFindings(in In, refusals []journal.NodeRefusal) []finding.Finding {
 			i = len(out)
 			at[key] = i
 			out = append(out, refusalFinding(in, r, j))
+			if slices.ContainsFunc(rest, func(x journal.NodeRefusal) bool { return x.Node == r.Node }) {
+				out[i].Severity = finding.Note // the Pod itself does not choose the node
+			}
 		}
 		out[i].Related = append(out[i].Related, finding.Object{Kind: "Node", Name: r.Node})
-		nodes = append(nodes, nodeRefuses(in, r)...)
+		if out[i].Severity != finding.Note {
+			nodes = append(nodes, nodeRefuses(in, r)...)
+		}
 	}
 	for i := range out {
 		n := slices.DeleteFunc(slices.Clone(out[i].Related), func(o finding.Object) bool { return o.Kind != "Node" })
@@ -98,6 +105,14 @@ func nodeRefuses(in In, r journal.NodeRefusal) []finding.Finding {
 			}
 			if cond := conditionOfTaint(n, t.Key); cond != nil {
 				return []finding.Finding{ownTaint(f, n, t, *cond)}
+			}
+			if m, ok := whatif.ManagedTaintOf(t.Key); ok {
+				f.Code = "Tainted"
+				f.Field, f.Value = fmt.Sprintf("spec.taints[%d]", i), t.ToString()
+				f.Message = fmt.Sprintf("Node %s has the taint %s, as %s: it is taken off when that has passed.", n.Name,
+					t.ToString(), m.Since)
+				f.Remedies = []finding.Remedy{{Say: m.Mend}}
+				return []finding.Finding{f}
 			}
 			f.Code, f.Severity = "Tainted", finding.Note
 			f.Field, f.Value = fmt.Sprintf("spec.taints[%d]", i), t.ToString()

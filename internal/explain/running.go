@@ -39,8 +39,11 @@ func exitText(c container, t *corev1.ContainerStateTerminated) string {
 }
 
 func exitFixes(in In, c container, t *corev1.ContainerStateTerminated) []Fix {
-	logs := commandFix("read its last words", fmt.Sprintf("kubectl -n %s logs %s -c %s --previous", in.Ref.Namespace,
-		in.Ref.Name, c.spec.Name))
+	run := fmt.Sprintf("kubectl -n %s logs %s -c %s", in.Ref.Namespace, in.Ref.Name, c.spec.Name)
+	if c.status == nil || c.status.State.Terminated == nil || c.status.State.Terminated.ContainerID != t.ContainerID {
+		run += " --previous" // another one has come after it
+	}
+	logs := commandFix("read its last words", run)
 	switch m := memoryStateOf(in, c, t); {
 	case m.oomKilled:
 		return append(memoryFixes(in, c, m), logs)

@@ -79,10 +79,8 @@ func nominated(a *Answer, in In) *Answer {
 	node := in.Pod.Status.NominatedNodeName
 	var victims []string
 	var leaving time.Duration
-	for _, p := range in.ClusterContext.podsOn(node) {
-		if p.DeletionTimestamp == nil || pod.Priority(p) >= pod.Priority(in.Pod) {
-			continue
-		}
+	remedies, refusals := tryRemedies(in)
+	for _, p := range in.victims(node, refusals) {
 		grace := int64(30)
 		if p.DeletionGracePeriodSeconds != nil {
 			grace = *p.DeletionGracePeriodSeconds
@@ -109,7 +107,6 @@ func nominated(a *Answer, in In) *Answer {
 			"places it at its next attempt.", node)
 	}
 	a.Next = fmt.Sprintf("the Pod is placed on %s when they are gone, in %s at the latest", node, ago(leaving))
-	remedies, refusals := tryRemedies(in)
 	for _, r := range refusals {
 		if r.Node == node {
 			a.Facts = append(a.Facts, refusalText(r, in))
@@ -121,6 +118,31 @@ func nominated(a *Answer, in In) *Answer {
 		}
 	}
 	return a
+}
+
+// victims are the Pods whose end a nominated Pod waits for: they are being deleted, run yet, are of
+// lower priority, and have of what the node is short. Where some were asked to leave by a scheduler
+// and the node is short of nothing that is counted, only they are.
+func (in In) victims(node string, refusals []journal.NodeRefusal) []*corev1.Pod {
+	var short []journal.Shortage
+	if i := slices.IndexFunc(refusals, func(r journal.NodeRefusal) bool { return r.Node == node }); i >= 0 {
+		short = refusals[i].Shortages
+	}
+	out := slices.DeleteFunc(in.ClusterContext.podsOn(node), func(p *corev1.Pod) bool {
+		return p.DeletionTimestamp == nil || pod.IsTerminal(p) || pod.Priority(p) >= pod.Priority(in.Pod) ||
+			len(short) > 0 && !slices.ContainsFunc(short, func(x journal.Shortage) bool {
+				q := pod.Requests(p)[corev1.ResourceName(x.Resource)]
+				return x.Resource == string(corev1.ResourcePods) || q.Sign() > 0
+			})
+	})
+	asked := slices.DeleteFunc(slices.Clone(out), func(p *corev1.Pod) bool {
+		c := condition(p, corev1.DisruptionTarget)
+		return c == nil || c.Reason != corev1.PodReasonPreemptionByScheduler
+	})
+	if len(short) == 0 && len(asked) > 0 {
+		return asked
+	}
+	return out
 }
 
 // podsOn returns the Pods bound to a node.
@@ -181,8 +203,10 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 		claimMissing(a, in, text)
 	} else {
 		slices.SortStableFunc(refusals, compareRefusals)
+		chosen, rest := in.chosen(refusals)
+		refusals = slices.Concat(chosen, rest)
 		a.Cause, a.refusals = noNodeText(refusals, in), refusals
-		furtherObstacles(a, in, refusals)
+		furtherObstacles(a, in, chosen)
 	}
 	for i, n := range refusals {
 		if i == maxNodesShown {
@@ -201,12 +225,14 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 	if r.Message != "" {
 		a.Facts = append(a.Facts, "the scheduler's words: "+r.Message)
 	}
+	a.Fixes = append(a.Fixes, in.managedTaintFixes(refusals)...)
 	for _, m := range remedies {
 		a.Fixes = append(a.Fixes, Fix{Description: m.Description, Run: m.Run, Proven: true})
 	}
 	preemption(a, in)
 	if len(remedies) == 0 {
-		a.Fixes = append(a.Fixes, pluginHints(refusals)...)
+		chosen, _ := in.chosen(refusals)
+		a.Fixes = append(a.Fixes, pluginHints(in, chosen)...)
 	}
 }
 
@@ -221,17 +247,24 @@ func furtherObstacles(a *Answer, in In, refusals []journal.NodeRefusal) {
 	ctx, cancel := context.WithTimeout(context.Background(), searchTimeout)
 	defer cancel()
 	w := in.whatifInput()
+	seen := map[string]bool{}
 	for _, r := range refusals[:min(len(refusals), maxObstaclesShown)] {
 		all := whatif.Obstacles(ctx, w, r.Node)
 		if len(all) < 2 {
 			continue
 		}
 		var texts []string
+		key := ""
 		for _, x := range all[1:] {
 			texts = append(texts, refusalText(x, in))
+			key += groupText(x, in) + x.Detail + "\n"
 		}
-		a.Cause += fmt.Sprintf(" Were that mended, there is more: %s.", strings.Join(texts, "; "))
 		a.refusals = append(slices.Clone(a.refusals), all[1:]...)
+		if seen[key] {
+			continue // another node said so
+		}
+		seen[key] = true
+		a.Cause += fmt.Sprintf(" Were that mended, there is more: %s.", strings.Join(texts, "; "))
 	}
 }
 
@@ -260,8 +293,9 @@ func compareRefusals(a, b journal.NodeRefusal) int {
 	return 0
 }
 
-// pluginHints returns the plugins' own remedies, which were not tried.
-func pluginHints(refusals []journal.NodeRefusal) []Fix {
+// pluginHints returns the plugins' own remedies, which were not tried. A taint that stands for a
+// node's condition comes back while that is so: nobody is told to take it off.
+func pluginHints(in In, refusals []journal.NodeRefusal) []Fix {
 	var out []Fix
 	seen := map[string]bool{}
 	add := func(text string) {
@@ -271,6 +305,12 @@ func pluginHints(refusals []journal.NodeRefusal) []Fix {
 		}
 	}
 	for _, n := range refusals {
+		if r := nodeRefuses(in, n); len(r) > 0 && r[0].Severity == finding.Threat && n.Plugin == "TaintToleration" {
+			for _, m := range r[0].Remedies {
+				add(m.Say)
+			}
+			continue
+		}
 		if n.Fix != "" {
 			add(n.Fix + " (then " + n.Node + " fits as far as " + n.Plugin + " goes)")
 			continue

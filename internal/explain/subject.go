@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -73,6 +74,8 @@ func (s Subject) AboutItsPods() bool {
 		return false
 	case *corev1.PersistentVolumeClaim:
 		return x.Status.Phase == corev1.ClaimPending
+	case *resourcev1.ResourceClaim:
+		return x.Status.Allocation == nil
 	}
 	return true
 }
@@ -96,36 +99,7 @@ func WhyObject(s Subject) Answer {
 	if _, ok := s.Object.(*corev1.Namespace); ok {
 		more = append(more, s.inside()...)
 	}
-	switch o := s.Object.(type) {
-	case *appsv1.Deployment:
-		s.deployment(&a, o)
-	case *appsv1.ReplicaSet:
-		s.workload(&a, replicas(o.Spec.Replicas), o.Status.ReadyReplicas, &o.Spec.Template)
-	case *appsv1.StatefulSet:
-		s.workload(&a, replicas(o.Spec.Replicas), o.Status.ReadyReplicas, &o.Spec.Template)
-		if s.WorstPod != nil && o.Spec.PodManagementPolicy != appsv1.ParallelPodManagement &&
-			len(s.Pods) < int(replicas(o.Spec.Replicas)) {
-			a.Facts = append(a.Facts,
-				fmt.Sprintf("Pods are made one after the other (podManagementPolicy OrderedReady): those after %s "+
-					"wait for it", s.WorstPod.Ref.Name))
-		}
-	case *appsv1.DaemonSet:
-		s.workload(&a, o.Status.DesiredNumberScheduled, o.Status.NumberReady, &o.Spec.Template)
-	case *batchv1.Job:
-		s.job(&a, o)
-	case *batchv1.CronJob:
-		s.cronJob(&a, o)
-	case *corev1.Service:
-		s.service(&a, o)
-	case *corev1.Node:
-		s.node(&a, o)
-	case *corev1.PersistentVolumeClaim:
-		s.claim(&a, o)
-	case *autoscalingv2.HorizontalPodAutoscaler:
-		s.autoscaler(&a, o, more)
-	default:
-		s.general(&a, more)
-	}
+	s.judge(&a, more)
 	told := a.Findings
 	if s.WorstPod != nil {
 		own := Why(*s.WorstPod)
@@ -142,12 +116,55 @@ func WhyObject(s Subject) Answer {
 	return a
 }
 
+// judge sets state and cause by the rules of the object's kind. more are findings about it.
+func (s Subject) judge(a *Answer, more []finding.Finding) {
+	if s.leaving(a) {
+		return
+	}
+	switch o := s.Object.(type) {
+	case *appsv1.Deployment:
+		s.deployment(a, o)
+	case *appsv1.ReplicaSet:
+		s.workload(a, replicas(o.Spec.Replicas), o.Status.ReadyReplicas, &o.Spec.Template)
+	case *appsv1.StatefulSet:
+		s.workload(a, replicas(o.Spec.Replicas), o.Status.ReadyReplicas, &o.Spec.Template)
+		if s.WorstPod != nil && o.Spec.PodManagementPolicy != appsv1.ParallelPodManagement &&
+			len(s.Pods) < int(replicas(o.Spec.Replicas)) {
+			a.Facts = append(a.Facts,
+				fmt.Sprintf("Pods are made one after the other (podManagementPolicy OrderedReady): those after %s "+
+					"wait for it", s.WorstPod.Ref.Name))
+		}
+	case *appsv1.DaemonSet:
+		s.workload(a, o.Status.DesiredNumberScheduled, o.Status.NumberReady, &o.Spec.Template)
+	case *batchv1.Job:
+		s.job(a, o)
+	case *batchv1.CronJob:
+		s.cronJob(a, o)
+	case *corev1.Service:
+		s.service(a, o)
+	case *corev1.Node:
+		s.node(a, o)
+	case *corev1.PersistentVolumeClaim:
+		s.claim(a, o)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		s.autoscaler(a, o, more)
+	default:
+		s.general(a, more)
+	}
+}
+
 // butPod says of an object that is well which of its Pods is not.
 func (s Subject) butPod(a *Answer, own Answer) {
 	if own.Well() || slices.Contains(healthy, own.State) || strings.Contains(a.Cause, own.Cause) {
 		return
 	}
 	switch s.Object.(type) {
+	case *resourcev1.ResourceClaim:
+		a.State, a.Since, a.Next = "not allocated", own.Since, own.Next
+		a.Cause = fmt.Sprintf("No devices are allocated to ResourceClaim %s. Pod %s, which has it, is %s: %s", s.Name,
+			s.WorstPod.Ref.Name, own.State, own.Cause)
+		a.Facts, a.Fixes = append(a.Facts, own.Facts...), append(a.Fixes, own.Fixes...)
+		return
 	case *policyv1.PodDisruptionBudget, *networkingv1.Ingress, *autoscalingv2.HorizontalPodAutoscaler,
 		*corev1.PersistentVolumeClaim:
 		a.Facts = append(a.Facts, fmt.Sprintf("Pod %s is %s: %s", s.WorstPod.Ref.Name, own.State, own.Cause))
@@ -226,13 +243,17 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 	case want == 0:
 		a.State, a.Cause = "at rest", "It wants no Pods: its number of replicas is 0."
 		if strings.HasPrefix(s.Kind, "daemonset") || s.Kind == "ds" {
+			a.causedAt = []finding.Stage{finding.StagePlacement}
 			a.Cause = "No node is wanted by it: its node selector and tolerations fit none."
+		} else if maker := s.maker(); maker != "" {
+			a.Cause += " " + maker + " decides that: it keeps the set to go back to."
 		} else {
 			a.Fixes = []Fix{commandFix("run one", fmt.Sprintf("kubectl -n %s scale %s %s --replicas=1", s.Namespace,
 				s.Kind, s.Name))}
 		}
 	case ready >= want && (s.WorstPod == nil || s.WorstPod.Pod != nil && pod.IsReady(s.WorstPod.Pod)):
 		a.State, a.Cause = "Ready", fmt.Sprintf("All %d Pods are ready; nothing blocks it.", want)
+		a.Next = s.untilAvailable()
 	case s.WorstPod != nil:
 		s.explainByPod(a, "not ready", want, ready)
 	default:
@@ -249,6 +270,7 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 				p.Namespace))}
 			return
 		}
+		a.causedAt = []finding.Stage{finding.StageControl, finding.StageCreation}
 		a.Cause = fmt.Sprintf("It wants %d Pods and has %d; its controller has not made the rest yet.", want,
 			len(s.Pods))
 		a.Fixes = textFixes("check that the controllers run: `gantry controllers`, or the controllers of `gantry up`")
@@ -283,13 +305,16 @@ func (s Subject) podsRefused(a *Answer, message string, template *corev1.PodTemp
 	} else if !s.refused(a, message) {
 		a.Cause = "No Pod can be made: the API server refuses it: " + strings.TrimSuffix(message, ".") + "."
 		if a.Fixes = s.unstated(message); len(a.Fixes) == 0 {
+			a.causedAt = []finding.Stage{finding.StageCreation}
 			a.Fixes = textFixes("change the template, or the rule that the text names")
 		}
 		if strings.Contains(message, "serviceaccount") && strings.Contains(message, "not found") {
+			a.causedAt = nil
 			a.Fixes = []Fix{commandFix("make the service account", fmt.Sprintf("kubectl -n %s create serviceaccount %s",
 				s.Namespace, template.Spec.ServiceAccountName))}
 		}
 	}
+	s.furtherPods(a)
 	a.Next = "its controller tries again with growing pauses"
 	a.Facts = append(a.Facts, "the API server's words: "+message)
 	s.afterRefusal(a, template)
@@ -319,8 +344,10 @@ func (s Subject) cronJob(a *Answer, c *batchv1.CronJob) {
 		a.Facts, a.Fixes = append(a.Facts, w.Facts...), w.Fixes
 	case len(c.Status.Active) > 0:
 		a.State, a.Cause = "running", "A Job of it runs."
+	case s.refusedLast(a, c):
 	default:
 		a.State, a.Cause = "waiting", "It waits for its time; nothing blocks it."
+		a.causedAt = []finding.Stage{finding.StageControl, finding.StageCreation, finding.StageChange}
 		if next, err := finding.NextStart(c, s.Now); err == nil && !next.IsZero() {
 			a.Next = fmt.Sprintf("it starts a Job at %s, in %s", next.UTC().Format(time.RFC3339), ago(next.Sub(s.Now)))
 		}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -82,6 +83,20 @@ func withoutAlias(list []corev1.HostAlias, name string) []corev1.HostAlias {
 		a.Hostnames = slices.DeleteFunc(slices.Clone(a.Hostnames), func(s string) bool { return s == name })
 		if len(a.Hostnames) > 0 {
 			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// UnresolvedServices are the Services that containers, by their last lines, ask for by a name alone
+// that does not resolve; other namespaces may have them.
+func UnresolvedServices(in In) []finding.Object {
+	var out []finding.Object
+	for _, name := range slices.Sorted(maps.Keys(in.LastLogs)) {
+		host, _ := unresolvedHost(in.LastLogs[name])
+		short, full, ok := serviceName(host, in.Ref.Namespace)
+		if host != "" && ok && !full && !strings.ContainsAny(short, ". $(") {
+			out = append(out, finding.Object{Kind: "Service", Namespace: in.Ref.Namespace, Name: short})
 		}
 	}
 	return out

@@ -71,7 +71,7 @@ func (w words) in(text string) string {
 
 // inTruth puts them into a truth.
 func (w words) inTruth(t truth) truth {
-	t.field, t.value, t.want = w.in(t.field), w.in(t.value), w.in(t.want)
+	t.field, t.value, t.want, t.lead = w.in(t.field), w.in(t.value), w.in(t.want), w.in(t.lead)
 	out := make([]string, len(t.numbers))
 	for i, n := range t.numbers {
 		out[i] = w.in(n)

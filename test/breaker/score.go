@@ -19,6 +19,7 @@ type truth struct {
 	want string
 	// each, or one of several with | between, must stand in the finding's numbers, value or message
 	numbers []string
+	lead    string // must stand in the answer's own sentence; empty: not scored
 }
 
 // points are what an answer got, of four, and what was missed.
@@ -57,6 +58,9 @@ func score(a explain.Answer, all []truth) points {
 		}
 		f := a.Findings[i]
 		blamed[i] = true
+		if !strings.Contains(a.Cause, t.lead) {
+			miss(&p.cause, "the cause does not tell %q: %s", t.lead, a.Cause)
+		}
 		for _, n := range t.numbers {
 			if !tells(f, n) {
 				miss(&p.facts, "%s does not tell %s: %v", f.Code, n, f.Numbers)

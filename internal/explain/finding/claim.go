@@ -24,7 +24,7 @@ func claim(c *Cluster, o metav1.Object, self Object) []Finding {
 				p.Spec.VolumeName)}}
 	}
 	class, named := c.classOf(p)
-	if named != "" && class == nil && c.Read("StorageClass") && !c.boundByHand(p, named) {
+	if named != "" && class == nil && c.Read("StorageClass") && !c.BoundByHand(p, named) {
 		return nil // the reference says so
 	}
 	if v, ok := get[*corev1.PersistentVolume](c, "PersistentVolume", "", p.Spec.VolumeName); ok {
@@ -177,6 +177,12 @@ func modeOf(m *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
 // compareVolumes adds the volumes that nearly fit: those that differ least come first.
 func (c *Cluster) compareVolumes(f *Finding, p *corev1.PersistentVolumeClaim) {
 	all := list[*corev1.PersistentVolume](c, "PersistentVolume")
+	ofClass := slices.DeleteFunc(slices.Clone(all), func(v *corev1.PersistentVolume) bool {
+		return p.Spec.StorageClassName == nil || v.Spec.StorageClassName != *p.Spec.StorageClassName
+	})
+	if len(ofClass) > 0 {
+		all = ofClass // others are not what is meant
+	}
 	slices.SortStableFunc(all,
 		func(a, b *corev1.PersistentVolume) int { return distanceOf(compare(p, a)) - distanceOf(compare(p, b)) })
 	for i, v := range all {

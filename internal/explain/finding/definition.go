@@ -54,8 +54,12 @@ func wrongCondition(c *Cluster, o metav1.Object, self Object) []Finding {
 		if typ == "Established" && len(taken) > 0 {
 			continue // it follows
 		}
-		out = append(out, Finding{Code: "ConditionWrong", Stage: StageControl, Object: self, Field: "status.conditions",
-			Value: typ + "=" + status, Want: typ + "=" + want,
+		severity := Broken
+		if typ == "Terminating" && o.GetDeletionTimestamp() != nil {
+			severity = Threat // what holds it is told
+		}
+		out = append(out, Finding{Code: "ConditionWrong", Severity: severity, Stage: StageControl, Object: self,
+			Field: "status.conditions", Value: typ + "=" + status, Want: typ + "=" + want,
 			Message: fmt.Sprintf("%s %s is not served: %s is %s (%v): %v", self.Kind, self.Name, typ, status,
 				cond["reason"], cond["message"])})
 	}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // holding is who removes a finalizer, and what it waits for.
@@ -26,6 +27,8 @@ func (c *Cluster) holds(o metav1.Object, self Object, finalizer string) holding 
 		return boundTo(o, self)
 	case metav1.FinalizerDeleteDependents:
 		return c.dependents(o)
+	case definitionCleanup:
+		return c.instances(o)
 	case metav1.FinalizerOrphanDependents:
 		return holding{text: "the garbage collector removes it when it has let go of what the object owns"}
 	case "batch.kubernetes.io/job-tracking":
@@ -50,14 +53,17 @@ func (c *Cluster) users(claim Object) holding {
 	h := holding{text: "the controllers remove it when no Pod uses the claim"}
 	var names []string
 	for _, p := range in[*corev1.Pod](c, "Pod", claim.Namespace) {
-		if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
-			continue
+		if p.Spec.NodeName == "" {
+			continue // a Pod without a node is not started any more; one that has ended counts until it is gone
 		}
 		if slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
 			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
 		}) {
 			names = append(names, p.Name)
 			h.related = append(h.related, objectOf("Pod", p))
+			if p.DeletionTimestamp != nil {
+				continue // it is being deleted already
+			}
 			h.remedies = append(h.remedies, Remedy{Say: fmt.Sprintf("end Pod %s, which uses it, or scale down what "+
 				"makes it",
 				p.Name), Run: []string{kubectl(objectOf("Pod", p), "delete", "")}})
@@ -68,6 +74,32 @@ func (c *Cluster) users(claim Object) holding {
 		if len(names) == 1 {
 			h.text = strings.TrimSuffix(h.text, " use it") + " uses it"
 		}
+	}
+	return h
+}
+
+// definitionCleanup is the finalizer of a CustomResourceDefinition.
+const definitionCleanup = "customresourcecleanup.apiextensions.k8s.io"
+
+// instances are the objects of a CustomResourceDefinition that is being deleted.
+func (c *Cluster) instances(o metav1.Object) holding {
+	h := holding{text: "the API server removes it when no object of that kind is left"}
+	u, ok := o.(*unstructured.Unstructured)
+	if !ok {
+		return h
+	}
+	kind, _, err := unstructured.NestedString(u.Object, "spec", "names", "kind")
+	if err != nil {
+		return h
+	}
+	var names []string
+	for _, x := range c.Objects[kind] {
+		at := objectOf(kind, x)
+		h.related = append(h.related, at)
+		names = append(names, fmt.Sprintf("%s %s%s", kind, at.Name, where(at)))
+	}
+	if len(names) > 0 {
+		h.text += "; there is " + joined(names)
 	}
 	return h
 }
@@ -194,15 +226,23 @@ func (c *Cluster) lastHeld(o metav1.Object, self Object) []Finding {
 // walk visits an object, and what blocks its deletion, and so on.
 func (c *Cluster) walk(o metav1.Object, self Object, depth int, visit func(metav1.Object, Object)) {
 	visit(o, self)
-	if depth == 0 || !slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents) {
+	if depth == 0 || o.GetDeletionTimestamp() == nil {
 		return
 	}
-	for _, to := range c.dependents(o).related {
-		if x := c.Get(to); x != nil {
-			c.walk(x, to, depth-1, visit)
+	for _, finalizer := range o.GetFinalizers() {
+		if !slices.Contains(waitFinalizers, finalizer) {
+			continue
+		}
+		for _, to := range c.holds(o, self, finalizer).related {
+			if x := c.Get(to); x != nil {
+				c.walk(x, to, depth-1, visit)
+			}
 		}
 	}
 }
+
+// waitFinalizers are those that wait for other objects to go.
+var waitFinalizers = []string{metav1.FinalizerDeleteDependents, "kubernetes.io/pvc-protection", definitionCleanup}
 
 // inOrder reports whether all that an object waits for are Pods within their grace: they are given
 // until their deletion's time, and some seconds.

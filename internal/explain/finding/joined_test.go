@@ -98,8 +98,8 @@ spec: {nodeSelector: {disk: quick}, containers: [{name: a, image: mirror/i}, {na
 			"PartMissing Pod/web spec.containers[0].lifecycle.preStop.httpGet.port htp threat", "http"},
 		{"claim in use", gone("PersistentVolumeClaim", "data", "kubernetes.io/pvc-protection", "") + "\n---\n" +
 			webPod +
-			`spec: {containers: [{name: a}], volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]}`,
-			"PersistentVolumeClaim shop data",
+			`spec: {nodeName: n1, containers: [{name: a}], volumes: [{name: v, persistentVolumeClaim: ` +
+			`{claimName: data}}]}`, "PersistentVolumeClaim shop data",
 			"FinalizerHolds PersistentVolumeClaim/data metadata.finalizers kubernetes.io/pvc-protection broken",
 			"web uses it"},
 		{"foreground", gone("ConfigMap", "c", "foregroundDeletion", "") + `

@@ -38,7 +38,7 @@ func missingReferences(c *Cluster, o metav1.Object, self Object) []Finding {
 			strings.HasSuffix(self.Kind, "RoleBinding") {
 			continue // of subjects in a namespace that is not there a rule of its own tells
 		}
-		if r.To.Kind == "StorageClass" && c.boundByHand(o, r.To.Name) {
+		if r.To.Kind == "StorageClass" && c.BoundByHand(o, r.To.Name) {
 			continue
 		}
 		f, missing := c.missing(r, self)
@@ -51,15 +51,18 @@ func missingReferences(c *Cluster, o metav1.Object, self Object) []Finding {
 	return out
 }
 
-// boundByHand reports whether a claim names a volume of its class that is there: such a class is a
-// word by which they find each other, and needs no object.
-func (c *Cluster) boundByHand(o metav1.Object, class string) bool {
+// BoundByHand reports whether a claim's class is only a name: the claim names a volume of it, or
+// somebody, and no provisioner, made volumes of it. Such a class needs no StorageClass.
+func (c *Cluster) BoundByHand(o metav1.Object, class string) bool {
 	p, ok := o.(*corev1.PersistentVolumeClaim)
-	if !ok {
+	if !ok || c == nil {
 		return false
 	}
-	v, there := get[*corev1.PersistentVolume](c, "PersistentVolume", "", p.Spec.VolumeName)
-	return there && v.Spec.StorageClassName == class
+	return slices.ContainsFunc(list[*corev1.PersistentVolume](c, "PersistentVolume"),
+		func(v *corev1.PersistentVolume) bool {
+			_, provisioned := v.Annotations["pv.kubernetes.io/provisioned-by"]
+			return v.Spec.StorageClassName == class && (v.Name == p.Spec.VolumeName || !provisioned)
+		})
 }
 
 // noNamespace reports whether the namespace of an object is not there.
@@ -118,7 +121,9 @@ func orNone(words []string, none string) string {
 
 // nearObject names what was probably meant: another name, another namespace, another kind.
 func (c *Cluster) nearObject(f *Finding, r Reference) {
-	have := c.names(r.To.Kind, r.To.Namespace)
+	have := slices.DeleteFunc(c.names(r.To.Kind, r.To.Namespace), func(name string) bool {
+		return f.Object == Object{r.To.Kind, r.To.Namespace, name} // nobody means itself
+	})
 	if c.noNamespace(r.To) {
 		f.Message += fmt.Sprintf(" There is no namespace %s either.", r.To.Namespace)
 		if near, how := Near(r.To.Namespace, c.names("Namespace", "")); near != "" {

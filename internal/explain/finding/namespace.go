@@ -113,7 +113,8 @@ func (c *Cluster) undiscovered(f *Finding, words string) {
 
 // ownFinalizers are those that a controller of Kubernetes removes when it is time.
 var ownFinalizers = []string{"kubernetes.io/pvc-protection", "kubernetes.io/pv-protection", "foregroundDeletion",
-	"orphan", "batch.kubernetes.io/job-tracking", "service.kubernetes.io/load-balancer-cleanup", "kubernetes"}
+	"orphan", "batch.kubernetes.io/job-tracking", "service.kubernetes.io/load-balancer-cleanup", "kubernetes",
+	definitionCleanup}
 
 // ForeignFinalizers are those that no controller of Kubernetes removes.
 func ForeignFinalizers(list []string) []string {

@@ -31,6 +31,11 @@ func (c *Cluster) otherKind(self Object, r Reference, other metav1.Object, kind 
 	if r.To.Kind == "Service" && slices.Contains(workloadKinds, kind) {
 		return c.expose(self, r, other, kind)
 	}
+	if r.Field == "spec.scaleTargetRef" && slices.Contains([]string{"Deployment", "StatefulSet", "ReplicaSet"}, kind) {
+		return []Remedy{{Say: fmt.Sprintf("scale the %s of that name: kind %s in spec.scaleTargetRef", kind, kind),
+			Run: []string{kubectl(self, "patch", fmt.Sprintf(
+				`--type=merge -p '{"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":%q}}}'`, kind))}}}
+	}
 	for _, k := range kindFields {
 		if k.kind != r.To.Kind || k.other != kind || !strings.HasSuffix(r.Field, "."+k.field) {
 			continue

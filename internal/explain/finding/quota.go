@@ -256,6 +256,7 @@ func beyondDefault(l *corev1.LimitRange, i int, x *corev1.Container, at owner) [
 		if _, own := x.Resources.Limits[name]; ok && !own && q.Cmp(limit) > 0 {
 			add("requests."+string(name), q.String(), limit.String(), "default", fmt.Sprintf("requests %s of %s and "+
 				"states no limit, so it gets the default one of %s", q.String(), name, limit.String()))
+			out[len(out)-1].Remedies = ownLimit(at.object, x.Name, string(name), q.String())
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.MaxLimitRequestRatio)) {

@@ -29,7 +29,10 @@ var (
 func (c *Cluster) refusalCauses(self Object, o metav1.Object, words string) []Finding {
 	var out []Finding
 	if m := quotaWords.FindStringSubmatch(words); m != nil {
-		out = append(out, quotaExceeded(self, m)...)
+		for _, f := range quotaExceeded(self, m) {
+			f.Message += c.ScopeOf(self.Namespace, m[1])
+			out = append(out, f)
+		}
 	}
 	if m := policyWords.FindStringSubmatch(words); m != nil {
 		out = append(out, c.deniedByPolicy(self, o, m)...)
@@ -177,8 +180,9 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 				continue
 			}
 			f := Finding{Code: "PodSecurityViolated", Stage: StageCreation, Object: self, Field: at + "." + v.field,
-				Numbers: map[string]string{"level": level}, Want: v.value, Message: fmt.Sprintf("Level %s forbids: "+
-					"%s).", level, strings.TrimSuffix(part, ")"))}
+				Numbers: map[string]string{"level": level}, Want: v.value, Message: fmt.Sprintf("Namespace %s enforces the "+
+					"Pod Security level %s (label pod-security.kubernetes.io/enforce), which forbids: %s).", self.Namespace,
+					level, strings.TrimSuffix(part, ")"))}
 			if v.words == hostNamespaces {
 				out = append(out, c.hostFields(f, at, part)...)
 				break

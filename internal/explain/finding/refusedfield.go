@@ -20,6 +20,9 @@ func (c *Cluster) deniedByPolicy(self Object, o metav1.Object, m []string) []Fin
 		Related: []Object{{Kind: "ValidatingAdmissionPolicyBinding", Name: m[2]}, self},
 		Message: fmt.Sprintf("ValidatingAdmissionPolicy %s, bound by %s, refuses the Pods of %s %s: %s", m[1], m[2],
 			self.Kind, self.Name, m[3])}
+	if missing := c.withoutParams(f, m[3]); len(missing) > 0 {
+		return missing
+	}
 	p, ok := get[*admissionv1.ValidatingAdmissionPolicy](c, "ValidatingAdmissionPolicy", "", m[1])
 	if ok {
 		for i, v := range p.Spec.Validations {
@@ -53,6 +56,31 @@ func (c *Cluster) deniedByPolicy(self Object, o metav1.Object, m []string) []Fin
 	return append([]Finding{f}, c.quotedByRefusal(self, o, f.Code, f.Value+" "+m[3])...)
 }
 
+// withoutParams blames the parameters that a policy's binding names and that are not there: then it
+// refuses whatever it is about. denied is the finding about the refusal with the binding first among
+// what plays a part, words are the API server's.
+func (c *Cluster) withoutParams(denied Finding, words string) []Finding {
+	if !strings.Contains(words, "no params found for policy binding") {
+		return nil
+	}
+	at := denied.Related[0]
+	binding := c.Get(at)
+	if binding == nil {
+		return nil
+	}
+	out := params(c, binding, at)
+	for i := range out {
+		out[i].Severity, out[i].Stage = Broken, StageCreation
+		out[i].Message = fmt.Sprintf("%s %s, bound by %s, refuses the Pods of %s %s because its parameters are missing: %s",
+			denied.Object.Kind, denied.Object.Name, at.Name, denied.Related[1].Kind, denied.Related[1].Name, out[i].Message)
+		out[i].Related = append(out[i].Related, denied.Object, denied.Related[1])
+		out[i].Remedies = append(out[i].Remedies, Remedy{Say: "or let it pass what has no parameters: nothing checks it then",
+			Run: []string{kubectl(at, "patch",
+				`--type=merge -p '{"spec":{"paramRef":{"parameterNotFoundAction":"Allow"}}}'`)}})
+	}
+	return out
+}
+
 // mutationFails blames the mutation of a policy that could not be applied; m are the policy, its
 // binding and the words.
 func (c *Cluster) mutationFails(self Object, m []string) []Finding {
@@ -62,6 +90,9 @@ func (c *Cluster) mutationFails(self Object, m []string) []Finding {
 		Message: fmt.Sprintf("MutatingAdmissionPolicy %s, bound by %s, cannot change the Pods of %s %s, so none is "+
 			"made: %s.",
 			m[1], m[2], self.Kind, self.Name, strings.TrimSuffix(m[3], "."))}
+	if missing := c.withoutParams(f, m[3]); len(missing) > 0 {
+		return missing
+	}
 	p, ok := get[*admissionv1.MutatingAdmissionPolicy](c, "MutatingAdmissionPolicy", "", m[1])
 	if ok && len(p.Spec.Mutations) == 1 {
 		f.Field = "spec.mutations[0]"

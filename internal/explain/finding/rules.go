@@ -29,7 +29,7 @@ var rules = []rule{
 	{"limit ranges", templated, limitRanges},
 	{"not observed", workloadKinds, notObserved},
 	{"roll-out", workloadKinds, rollout},
-	{"refused", workloadKinds, podsNotMade},
+	{"refused", append([]string{"CronJob"}, workloadKinds...), podsNotMade},
 	{"job", []string{"Job"}, job},
 	{"schedule", []string{"CronJob"}, cronJob},
 	{"service port", []string{"Service"}, servicePort},

@@ -104,11 +104,13 @@ func usedClaim(c *Cluster, o metav1.Object, self Object) []Finding {
 		Value: "kubernetes.io/pvc-protection"}
 	var names []string
 	var makers []Object
+	var held []Finding
 	for _, p := range in[*corev1.Pod](c, "Pod", self.Namespace) {
 		for i := range p.Spec.Volumes {
 			if v := p.Spec.Volumes[i].PersistentVolumeClaim; v != nil && v.ClaimName == self.Name {
 				f.Related = append(f.Related, objectOf("Pod", p))
 				names = append(names, p.Name)
+				held = append(held, c.lastHeld(p, objectOf("Pod", p))...)
 				if root := c.PodOwner(p); root.Kind != "Pod" && !slices.Contains(makers, root) {
 					makers = append(makers, root)
 				}
@@ -121,6 +123,10 @@ func usedClaim(c *Cluster, o metav1.Object, self Object) []Finding {
 	f.Numbers = map[string]string{"pods": fmt.Sprint(len(names))}
 	f.Message = fmt.Sprintf("Claim %s is being deleted and is kept while a Pod uses it (%s): it goes when they have "+
 		"gone, with its data if the reclaim policy is Delete.", self.Name, joined(names))
+	for _, x := range held {
+		f.Message += " " + x.Message
+		f.Remedies = append(f.Remedies, x.Remedies...)
+	}
 	f.Related = append(f.Related, makers...)
 	for _, m := range makers {
 		f.Message += fmt.Sprintf(" %s %s makes such Pods anew while it stands as it is.", m.Kind, m.Name)

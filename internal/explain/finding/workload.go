@@ -385,15 +385,9 @@ func job(c *Cluster, o metav1.Object, self Object) []Finding {
 		return []Finding{{Code: "OtherController", Stage: StageControl, Object: self, Field: "spec.managedBy",
 			Value: *m,
 			Message: fmt.Sprintf("Job %s is left to the controller %s (spec.managedBy), which has not started it.",
-				self.Name, *m)}}
+				self.Name, *m), Remedies: []Remedy{{Say: "start " + *m + ", or see why it does not take the Job"},
+				{Say: "or let the Job controller do it: make it anew without managedBy",
+					Run: []string{recreateJob(self, `{"spec":{"managedBy":null}}`)}}}}}
 	}
 	return nil
-}
-
-// recreateJob makes a Job anew with a patch; its generated selector and labels are dropped.
-func recreateJob(self Object, patch string) string {
-	return fmt.Sprintf("kubectl -n %s get job %s -o json | kubectl patch --local -f - --type=merge -p "+
-		`'{"spec":{"selector":null,"template":{"metadata":{"labels":{"controller-uid":null,`+
-		`"batch.kubernetes.io/controller-uid":null}}}}}' -o json | kubectl patch --local -f - --type=merge -p '%s' `+
-		"-o json | kubectl replace --force -f -", self.Namespace, self.Name, patch)
 }

@@ -38,6 +38,11 @@ func absentAnswer(ctx context.Context, r *reader, q Question, err error) (explai
 	if !errors.As(err, &gone) {
 		return explain.Answer{}, err
 	}
+	if gone.object.Kind == "Pod" && !strings.Contains(q.About, "/") {
+		if a, ok := nameAnswer(ctx, r, gone.object); ok {
+			return a, nil
+		}
+	}
 	f, toCome := finding.Absent(readNear(ctx, r, gone.object), gone.object)
 	a := explain.NotThere(f, gone.memory)
 	if toCome != nil {

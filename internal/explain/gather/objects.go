@@ -107,6 +107,9 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 			}
 		}
 	}
+	if ask.kind == "CustomResourceDefinition" {
+		addInstances(ctx, r, c)
+	}
 	if ask.all || ask.demand.storage && hasSources(c) || slices.Contains(aboutAPI, ask.kind) {
 		c.Served, c.Unscoped = readServed(r)
 	}
@@ -274,15 +277,15 @@ func readKinds(ctx context.Context, r *reader, c *finding.Cluster, kinds []strin
 }
 
 // readElsewhere looks for what is missing in other namespaces, by its name, and for what else the
-// findings ask for.
-func readElsewhere(ctx context.Context, r *reader, c *finding.Cluster, self finding.Object) {
+// findings ask for; also are further objects to look for.
+func readElsewhere(ctx context.Context, r *reader, c *finding.Cluster, self finding.Object, also ...finding.Object) {
 	readKinds(ctx, r, c, c.UnreadKinds(self))
 	readKinds(ctx, r, c, c.UnreadKinds(self)) // of what the first have named
 	readUnknown(ctx, r, c, self)
 	asked := map[finding.Object]bool{}
 	found := finding.Of(c, self)
 	readBlamed(ctx, r, c, found)
-	missing := c.MissingServices(self)
+	missing := append(c.MissingServices(self), also...)
 	for _, f := range found {
 		if f.Code == "ReferenceMissing" && len(f.Related) > 0 {
 			missing = append(missing, f.Related[0])

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -326,12 +327,23 @@ func belongsTo(p *corev1.Pod, s *explain.Subject, owners map[types.UID]bool) boo
 		owner := s.Objects.PodOwner(p)
 		return p.Namespace == o.Namespace && owner.Kind == o.Spec.ScaleTargetRef.Kind &&
 			owner.Name == o.Spec.ScaleTargetRef.Name
+	case *resourcev1.ResourceClaim:
+		return p.Namespace == o.Namespace && usesClaim(p, o.Name)
 	case *corev1.PersistentVolumeClaim:
 		return p.Namespace == o.Namespace && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
 			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == o.Name
 		})
 	}
 	return ownedBy(p, owners)
+}
+
+// usesClaim tells whether a Pod has a ResourceClaim: named by it, or made for it.
+func usesClaim(p *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(p.Spec.ResourceClaims, func(x corev1.PodResourceClaim) bool {
+		return x.ResourceClaimName != nil && *x.ResourceClaimName == name
+	}) || slices.ContainsFunc(p.Status.ResourceClaimStatuses, func(x corev1.PodResourceClaimStatus) bool {
+		return x.ResourceClaimName != nil && *x.ResourceClaimName == name
+	})
 }
 
 func ownedBy(o metav1.Object, owners map[types.UID]bool) bool {

@@ -9,8 +9,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	framework "k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod/fit"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 )
@@ -243,7 +245,9 @@ func (s *search) record(st searchState, winner string) {
 
 // best returns the cheapest remedies, at most maxPerKind of each kind.
 func (s *search) best() []Remedy {
-	slices.SortStableFunc(s.found, func(a, b Remedy) int { return cmp.Compare(a.cost, b.cost) })
+	slices.SortStableFunc(s.found, func(a, b Remedy) int {
+		return cmp.Or(cmp.Compare(s.elsewhere(a), s.elsewhere(b)), cmp.Compare(a.cost, b.cost))
+	})
 	var out []Remedy
 	kinds := map[string]int{}
 	for _, r := range s.found {
@@ -253,6 +257,22 @@ func (s *search) best() []Remedy {
 		}
 	}
 	return out
+}
+
+// elsewhere is 1 for a remedy by which the Pod goes to a node that it did not choose, where there
+// are nodes that it does choose: one of those is what was meant.
+func (s *search) elsewhere(r Remedy) int {
+	chooses := func(info framework.NodeInfo) bool {
+		if info == nil || info.Node() == nil {
+			return r.Node == newNode
+		}
+		ok, err := fit.NodeMatches(s.in.Pod, info.Node())
+		return err == nil && ok
+	}
+	if chooses(s.in.Snapshot.Node(r.Node)) || !slices.ContainsFunc(s.in.Snapshot.All(), chooses) {
+		return 0
+	}
+	return 1
 }
 
 // aside reports whether a remedy changes another node than the best one goes to, where that one

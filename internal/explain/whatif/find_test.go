@@ -151,7 +151,7 @@ func TestFindTheSmallestChanges(t *testing.T) {
 			[]string{"in the required node affinity, no longer rule out pool=y"}, false},
 		{"a node of that name is not there", asking("p", "1", "1Gi", func(p *v1.Pod) {
 			requires("metadata.name", v1.NodeSelectorOpIn, "gone")(p)
-			t := &requiredTerms(p)[0]
+			t := &RequiredTerms(p)[0]
 			t.MatchFields, t.MatchExpressions = t.MatchExpressions, nil
 		}), []*v1.Node{node("a", "4", "8Gi"), node("b", "500m", "8Gi")}, nil,
 			[]string{"in the required node affinity, name a instead of gone", "drop the required node affinity"},

@@ -20,7 +20,7 @@ func loosenAffinity(st searchState, r journal.NodeRefusal) []change {
 		return nil
 	}
 	var out []change
-	for i, t := range requiredTerms(st.pod) {
+	for i, t := range RequiredTerms(st.pod) {
 		term := v1.NodeSelectorTerm{}
 		var says []string
 		cost := 1.1
@@ -52,7 +52,7 @@ func loosenAffinity(st searchState, r journal.NodeRefusal) []change {
 		}
 		out = append(out, change{kind: "affinity", description: "in the required node affinity, " + strings.Join(says,
 			" and "), cost: cost, pod: func(p *v1.Pod) {
-			requiredTerms(p)[i] = *term.DeepCopy()
+			RequiredTerms(p)[i] = *term.DeepCopy()
 		}})
 	}
 	return out
@@ -62,7 +62,7 @@ func loosenAffinity(st searchState, r journal.NodeRefusal) []change {
 // name, if it names no existing one: PreFilter then excludes them.
 func refusalsNotNamed(in In) []journal.NodeRefusal {
 	var names []string
-	for _, t := range requiredTerms(in.Pod) {
+	for _, t := range RequiredTerms(in.Pod) {
 		for _, e := range t.MatchFields {
 			for _, v := range e.Values {
 				if in.Snapshot.Node(v) == nil {

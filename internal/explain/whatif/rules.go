@@ -98,10 +98,6 @@ func Taint(t v1.Taint) string {
 	return t.Key + "=" + t.Value + ":" + string(t.Effect)
 }
 
-// isNodeConditionTaint reports whether the system manages the taint: it is removed with its cause,
-// and should not be tolerated.
-func isNodeConditionTaint(t v1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") }
-
 func tolerate(st searchState, r journal.NodeRefusal) []change {
 	n := st.snapshot.Node(r.Node)
 	if n == nil {
@@ -183,7 +179,7 @@ func labelForAffinity(st searchState, r journal.NodeRefusal) []change {
 			wanted[k] = v
 		}
 	}
-	terms := requiredTerms(st.pod)
+	terms := RequiredTerms(st.pod)
 	var out []change
 	for i := range max(len(terms), 1) {
 		set := maps.Clone(wanted)
@@ -229,7 +225,8 @@ func satisfyRequirement(set, have map[string]string, e v1.NodeSelectorRequiremen
 	return false
 }
 
-func requiredTerms(p *v1.Pod) []v1.NodeSelectorTerm {
+// RequiredTerms are the terms of a Pod's required node affinity; none without one.
+func RequiredTerms(p *v1.Pod) []v1.NodeSelectorTerm {
 	if a := p.Spec.Affinity; a != nil && a.NodeAffinity != nil &&
 		a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		return a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
@@ -244,7 +241,7 @@ func dropAffinity(st searchState, _ journal.NodeRefusal) []change {
 			change{kind: "rule", description: fmt.Sprintf("drop %s=%s from nodeSelector", k,
 				st.pod.Spec.NodeSelector[k]), cost: 2, pod: func(p *v1.Pod) { delete(p.Spec.NodeSelector, k) }})
 	}
-	if len(requiredTerms(st.pod)) > 0 {
+	if len(RequiredTerms(st.pod)) > 0 {
 		out = append(out, change{kind: "rule", description: "drop the required node affinity", cost: 2.5,
 			pod: func(p *v1.Pod) {
 				p.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil

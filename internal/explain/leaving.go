@@ -1,0 +1,98 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/pod"
+)
+
+// leaving explains an object that makes Pods and is being deleted: it makes none any more, whatever
+// number it asks for.
+func (s Subject) leaving(a *Answer) bool {
+	o, ok := s.Object.(metav1.Object)
+	if !ok || templateOf(s.Object) == nil || o.GetDeletionTimestamp() == nil {
+		return false
+	}
+	a.State, a.Since = "Terminating", o.GetDeletionTimestamp().Time
+	a.causedAt = []finding.Stage{finding.StageChange}
+	a.Cause = "It is being deleted, and goes at once."
+	if f := o.GetFinalizers(); len(f) > 0 {
+		a.Cause = fmt.Sprintf("It is being deleted, and goes when %s are gone from its finalizers.", joinList(f))
+	}
+	return true
+}
+
+// maker names the controller that made the object; empty where a person did.
+func (s Subject) maker() string {
+	o, ok := s.Object.(metav1.Object)
+	if !ok {
+		return ""
+	}
+	if c := metav1.GetControllerOf(o); c != nil {
+		return c.Kind + " " + c.Name
+	}
+	return ""
+}
+
+// furtherPods says of refused Pods that others of the object's are there, where that is so, and how
+// a roll-out can do without more at once.
+func (s Subject) furtherPods(a *Answer) {
+	living := 0
+	for _, p := range s.Pods {
+		if p.DeletionTimestamp == nil && !pod.IsTerminal(p) {
+			living++
+		}
+	}
+	if living == 0 || a.State != "without Pods" {
+		return
+	}
+	a.State = "short of Pods"
+	a.Cause = strings.Replace(a.Cause, "No Pod can be made", "No further Pod can be made", 1)
+	a.Facts = append(a.Facts, fmt.Sprintf("%d of its Pods are there", living))
+	d, ok := s.Object.(*appsv1.Deployment)
+	if !ok || d.Status.UpdatedReplicas >= replicas(d.Spec.Replicas) || int32(living) < replicas(d.Spec.Replicas) {
+		return
+	}
+	a.State = "stuck in a roll-out"
+	a.Facts = append(a.Facts, fmt.Sprintf("%d of %d Pods are of the newest template, the older ones serve on",
+		d.Status.UpdatedReplicas, replicas(d.Spec.Replicas)))
+	if r := d.Spec.Strategy.RollingUpdate; r != nil && r.MaxUnavailable != nil && r.MaxUnavailable.IntValue() == 0 &&
+		!strings.HasSuffix(r.MaxUnavailable.String(), "%") {
+		a.Fixes = append(a.Fixes, commandFix("or let an old Pod go before its successor is there (maxUnavailable 1)",
+			fmt.Sprintf(`kubectl -n %s patch deployment %s --type=merge -p `+
+				`'{"spec":{"strategy":{"rollingUpdate":{"maxUnavailable":1}}}}'`, s.Namespace, s.Name)))
+	}
+}
+
+// untilAvailable says when ready Pods count as available by minReadySeconds; empty where they do.
+func (s Subject) untilAvailable() string {
+	var seconds int32
+	switch x := s.Object.(type) {
+	case *appsv1.Deployment:
+		seconds = x.Spec.MinReadySeconds
+	case *appsv1.ReplicaSet:
+		seconds = x.Spec.MinReadySeconds
+	case *appsv1.StatefulSet:
+		seconds = x.Spec.MinReadySeconds
+	case *appsv1.DaemonSet:
+		seconds = x.Spec.MinReadySeconds
+	}
+	var left time.Duration
+	n := 0
+	for _, p := range s.Pods {
+		if d := pod.UntilAvailable(p, seconds, s.Now); pod.IsReady(p) && d > 0 {
+			n, left = n+1, max(left, d)
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d ready Pods count as available %d s after they became ready (minReadySeconds), the last in %s",
+		n, seconds, ago(left))
+}
