@@ -224,7 +224,6 @@ func startContainers(in In, p *Plan) {
 
 // addStarts adds the starts in the order of the spec.
 func addStarts(in In, p *Plan) {
-
 	sandbox := in.Observed.Sandbox()
 	done := Initialized(in.Pod, in.Observed, sandbox.ID, in.Health)
 	blocked := false
