@@ -18,6 +18,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -229,7 +230,7 @@ func (p *Provisioner) addSource(ctx context.Context, c *v1.PersistentVolumeClaim
 		}
 	}
 	if snapshot {
-		return p.addSnapshot(ctx, c, namespace, s.Name, r)
+		return p.addSnapshot(ctx, c, types.NamespacedName{Namespace: namespace, Name: s.Name}, r)
 	}
 	from, err := p.o.Client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if err != nil {

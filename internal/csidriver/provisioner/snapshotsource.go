@@ -9,6 +9,7 @@ import (
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const snapshotGroup = "snapshot.storage.k8s.io"
@@ -41,21 +42,21 @@ type volumeSnapshotContent struct {
 }
 
 // addSnapshot has the volume made from a VolumeSnapshot.
-func (p *Provisioner) addSnapshot(ctx context.Context, c *v1.PersistentVolumeClaim, namespace, name string,
+func (p *Provisioner) addSnapshot(ctx context.Context, c *v1.PersistentVolumeClaim, from types.NamespacedName,
 	r *csipb.CreateVolumeRequest) error {
 	var s volumeSnapshot
-	if err := p.read(ctx, &s, "namespaces", namespace, "volumesnapshots", name); err != nil {
-		return fmt.Errorf("snapshot %s/%s: %w", namespace, name, err)
+	if err := p.read(ctx, &s, "namespaces", from.Namespace, "volumesnapshots", from.Name); err != nil {
+		return fmt.Errorf("snapshot %s: %w", from, err)
 	}
 	var content volumeSnapshotContent
 	if s.Status.Content != "" {
 		if err := p.read(ctx, &content, "volumesnapshotcontents", s.Status.Content); err != nil {
-			return fmt.Errorf("content of snapshot %s/%s: %w", namespace, name, err)
+			return fmt.Errorf("content of snapshot %s: %w", from, err)
 		}
 	}
 	source, err := p.snapshotSource(c, &s, &content)
 	if err != nil {
-		return fmt.Errorf("snapshot %s/%s: %w", namespace, name, err)
+		return fmt.Errorf("snapshot %s: %w", from, err)
 	}
 	r.VolumeContentSource = source
 	return nil

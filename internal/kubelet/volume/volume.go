@@ -77,8 +77,9 @@ type MounterArgs struct {
 	FSGroup      *int64     // the Pod's; nil when it has none or the plugin's row does not apply it
 	Node         NodeView
 	Event        func(why, message string) // tells a Warning event about the Pod; nil is nobody listens
-	// Tell tells an event about the Pod and, unless that is nil, the claim; nil is nobody listens
-	Tell func(kind, why, message string, c *v1.PersistentVolumeClaim)
+	// Record records an event about the Pod and, unless that is nil, the claim; nil is nobody
+	// listens
+	Record func(kind, why, message string, c *v1.PersistentVolumeClaim)
 	// Attempted is told before a driver is asked to publish the volume, and where; nil is nobody
 	// listens
 	Attempted func(path string)

@@ -254,7 +254,7 @@ func (f *Manager) mounterArgs(pod *v1.Pod, spec volume.Spec, row volume.PluginRo
 		Event: func(why, message string) {
 			f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, why, message)
 		},
-		Tell: func(kind, why, message string, c *v1.PersistentVolumeClaim) {
+		Record: func(kind, why, message string, c *v1.PersistentVolumeClaim) {
 			f.d.Recorder.Event(events.RefOf(pod, ""), kind, why, message)
 			if c != nil {
 				f.d.Recorder.Event(c, kind, why, message)

@@ -55,58 +55,68 @@ func (p Plugin) expand(ctx context.Context, x *driver, a volume.MounterArgs, e e
 	if err != nil || !does {
 		return err
 	}
+	g := nodeGrowth{Plugin: p, driver: x, args: a, expansion: e}
 	if a.Spec.ReadOnly {
-		p.tell(ctx, a, v1.EventTypeWarning, "FileSystemResizeFailed", fmt.Sprintf("MountVolume.NodeExpandVolume "+
+		g.record(ctx, v1.EventTypeWarning, "FileSystemResizeFailed", fmt.Sprintf("MountVolume.NodeExpandVolume "+
 			"failed for volume %q requested read-only file system", pv.Name))
 		x.setSize(a.Data.VolumeHandle, want)
 		return nil
 	}
-	var plan growth
 	if _, err := p.API.ChangeClaim(ctx, pv, func(c *v1.PersistentVolumeClaim) bool {
-		plan = nextGrowth(c, want, x.failedForGood(a.Data.VolumeHandle))
-		return plan.marks && setGrowth(c, v1.PersistentVolumeClaimNodeResizeInProgress)
+		g.plan = nextGrowth(c, want, x.failedForGood(a.Data.VolumeHandle))
+		return g.plan.marks && setGrowth(c, v1.PersistentVolumeClaimNodeResizeInProgress)
 	}); err != nil {
 		return err
 	}
-	if !plan.call {
-		if plan.done {
+	if !g.plan.call {
+		if g.plan.done {
 			x.setSize(a.Data.VolumeHandle, want)
 		}
 		return nil
 	}
-	if err := p.callNodeExpand(ctx, x, a, e, plan.size); err != nil {
-		return p.growthFailed(ctx, x, a, plan, err)
+	if err := g.call(ctx); err != nil {
+		return g.failed(ctx, err)
 	}
-	p.tell(ctx, a, v1.EventTypeNormal, "FileSystemResizeSuccessful", fmt.Sprintf("MountVolume.NodeExpandVolume "+
+	g.record(ctx, v1.EventTypeNormal, "FileSystemResizeSuccessful", fmt.Sprintf("MountVolume.NodeExpandVolume "+
 		"succeeded for volume %q %s", pv.Name, p.NodeName))
-	x.setSize(a.Data.VolumeHandle, plan.size)
-	_, err = p.API.ChangeClaim(ctx, pv, func(c *v1.PersistentVolumeClaim) bool { return finishGrowth(c, plan.size) })
+	x.setSize(a.Data.VolumeHandle, g.plan.size)
+	_, err = p.API.ChangeClaim(ctx, pv, func(c *v1.PersistentVolumeClaim) bool { return finishGrowth(c, g.plan.size) })
 	return err
 }
 
-func (p Plugin) callNodeExpand(ctx context.Context, x *driver, a volume.MounterArgs, e expansion,
-	size resource.Quantity) error {
+// nodeGrowth is a growth that the driver is asked for.
+type nodeGrowth struct {
+	Plugin
+	driver    *driver
+	args      volume.MounterArgs
+	expansion expansion
+	plan      growth
+}
+
+func (g *nodeGrowth) call(ctx context.Context) error {
+	a, e := g.args, g.expansion
 	ref := a.Spec.PersistentVolume.Spec.CSI.NodeExpandSecretRef
-	secrets, err := p.secrets(ctx, ref)
+	secrets, err := g.secrets(ctx, ref)
 	if err != nil {
 		return fmt.Errorf("fetching NodeExpandSecretRef %s/%s failed: %w", ref.Namespace, ref.Name, err)
 	}
-	_, err = x.node.NodeExpandVolume(ctx, &csipb.NodeExpandVolumeRequest{VolumeId: a.Data.VolumeHandle,
+	_, err = g.driver.node.NodeExpandVolume(ctx, &csipb.NodeExpandVolumeRequest{VolumeId: a.Data.VolumeHandle,
 		VolumePath: e.path, StagingTargetPath: a.Data.DeviceMountPath, VolumeCapability: e.usage,
-		CapacityRange: &csipb.CapacityRange{RequiredBytes: size.Value()}, Secrets: secrets})
+		CapacityRange: &csipb.CapacityRange{RequiredBytes: g.plan.size.Value()}, Secrets: secrets})
 	return err
 }
 
-// growthFailed writes into the claim what the driver's last word says of its growth. The error is
+// failed writes into the claim what the driver's last word says of its growth. The error is
 // nil when the driver does not grow volumes in use: the Pod is not kept.
-func (p Plugin) growthFailed(ctx context.Context, x *driver, a volume.MounterArgs, plan growth, err error) error {
+func (g *nodeGrowth) failed(ctx context.Context, err error) error {
+	a := g.args
 	said := fmt.Errorf("Expander.NodeExpand failed to expand the volume : %w", err)
 	code := status.Code(err)
-	if plan.marks && isFinal(err) {
-		x.setFailedForGood(a.Data.VolumeHandle)
-		infeasible := plan.givesUp || code == codes.InvalidArgument || code == codes.OutOfRange ||
+	if g.plan.marks && isFinal(err) {
+		g.driver.setFailedForGood(a.Data.VolumeHandle)
+		infeasible := g.plan.givesUp || code == codes.InvalidArgument || code == codes.OutOfRange ||
 			code == codes.NotFound
-		if _, failed := p.API.ChangeClaim(ctx, a.Spec.PersistentVolume, func(c *v1.PersistentVolumeClaim) bool {
+		if _, failed := g.API.ChangeClaim(ctx, a.Spec.PersistentVolume, func(c *v1.PersistentVolumeClaim) bool {
 			changed := infeasible && setGrowth(c, v1.PersistentVolumeClaimNodeResizeInfeasible)
 			return addGrowthError(c, fmt.Sprintf("failed to expand pvc with %v", said), time.Now()) || changed
 		}); failed != nil {
@@ -116,7 +126,7 @@ func (p Plugin) growthFailed(ctx context.Context, x *driver, a volume.MounterArg
 	}
 	if code == codes.FailedPrecondition {
 		klog.FromContext(ctx).Error(err, "The driver does not grow a volume in use", "volume", a.Data.SpecVolID)
-		x.setSize(a.Data.VolumeHandle, a.Spec.PersistentVolume.Spec.Capacity[v1.ResourceStorage])
+		g.driver.setSize(a.Data.VolumeHandle, a.Spec.PersistentVolume.Spec.Capacity[v1.ResourceStorage])
 		return nil
 	}
 	return said
@@ -135,16 +145,18 @@ func isFinal(err error) bool {
 	return true
 }
 
-// tell tells an event about the Pod and the volume's claim.
-func (p Plugin) tell(ctx context.Context, a volume.MounterArgs, kind, reason, message string) {
-	if a.Tell == nil {
+// record records an event about the Pod and the volume's claim.
+func (g *nodeGrowth) record(ctx context.Context, kind, reason, message string) {
+	a := g.args
+	if a.Record == nil {
 		return
 	}
-	c, err := p.API.ChangeClaim(ctx, a.Spec.PersistentVolume, func(*v1.PersistentVolumeClaim) bool { return false })
+	c, err := g.API.ChangeClaim(ctx, a.Spec.PersistentVolume, func(*v1.PersistentVolumeClaim) bool { return false })
 	if err != nil {
-		klog.FromContext(ctx).V(2).Info("An event is not told about a claim", "volume", a.Data.SpecVolID, "err", err)
+		klog.FromContext(ctx).V(2).Info("An event about a claim is not recorded", "volume", a.Data.SpecVolID, "err",
+			err)
 	}
-	a.Tell(kind, reason, message, c)
+	a.Record(kind, reason, message, c)
 }
 
 // size is what is known of how big a volume is on this node.

@@ -3,9 +3,9 @@
 //
 // The limit is what the driver says in CSINode (allocatable.count); counted are the volumes of all
 // Pods on the node and of VolumeAttachments still there, each once. Volumes of in-tree plugins
-// count for the driver that took them over. Without a CSINode, or a limit in it, nothing is
-// refused. Most nodes have room to spare: attachcounts.go has for each node how many volumes
-// there are at most, and volumes are looked up only where that is near the limit. Pure.
+// count for the driver that took them over. Without a CSINode, or a limit in it, no number is too
+// high. Most nodes have room to spare: attachcounts.go has for each node how many volumes there are
+// at most, and volumes are looked up only where that is near the limit. Pure.
 package nodevolumelimits
 
 import (
