@@ -39,6 +39,9 @@ const seeds = 6
 // restOfCopy is how long a copy rests before a change.
 const restOfCopy = 20 * time.Second
 
+// gracePeriod is how long the cluster waits for a report of a node.
+const gracePeriod = 25 * time.Second
+
 // shortScenarios is how many scenarios are compared unless FORECAST_SCENARIOS says otherwise.
 const shortScenarios = 6
 
@@ -73,7 +76,7 @@ type lab struct {
 func TestForecastsComeTrue(t *testing.T) {
 	n, seed := fromEnv(t, "FORECAST_SCENARIOS", shortScenarios), fromEnv(t, "FORECAST_SEED", 2)
 	c := testcluster.Start(t, testcluster.WithNodes("n1", "n2", "n3", "n4"),
-		testcluster.WithNodeMonitorGracePeriod(25*time.Second))
+		testcluster.WithNodeMonitorGracePeriod(gracePeriod))
 	l := labOf(t, c)
 	l.rand = rand.New(rand.NewPCG(1, uint64(seed)))
 	_, err := c.Client.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{
@@ -229,10 +232,12 @@ func (l *lab) change(i int) (func() scenario.Change, func()) {
 	switch kind := i % kindsOfScenario; {
 	case kind == 4:
 		node := fmt.Sprint("n", 1+l.rand.IntN(4))
-		return func() scenario.Change { return &scenario.Lose{Nodes: []string{node}} }, func() {
-			l.lost = node
-			l.kill(node)
-		}
+		return func() scenario.Change {
+				return &scenario.Lose{Nodes: []string{node}, NodeMonitorGracePeriod: gracePeriod}
+			}, func() {
+				l.lost = node
+				l.kill(node)
+			}
 	case l.claims && l.rand.IntN(2) == 0:
 		node := l.nodeOf("db-0")
 		return func() scenario.Change { return &scenario.Drain{Nodes: []string{node}, Force: true} },

@@ -34,13 +34,20 @@ type times struct {
 	outside      []string
 }
 
+// reports is how far apart a node's reports are, and looks how often the controller looks for them:
+// a loss may come just after a report or just before one.
+const reports, looks = 10 * time.Second, 5 * time.Second
+
 // compare takes in how long a change took, of which the machine may have taken lost for other work.
-// The loss of a node is left open: the copy does not know the cluster's grace period.
 func (c *times) compare(verb string, foretold spread, took, lost time.Duration) {
+	either := tolerance
+	if verb == "lose" {
+		either += reports + looks
+	}
 	switch {
-	case foretold.undone, verb == "lose", took == 0:
+	case foretold.undone, took == 0:
 		c.open++
-	case took >= foretold.fastest-tolerance && took <= foretold.slowest+tolerance+lost:
+	case took >= foretold.fastest-either && took <= foretold.slowest+either+lost:
 		c.within++
 	default:
 		c.outside = append(c.outside, fmt.Sprintf("%s took %s, foretold %s to %s, and %s were lost", verb, took,

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/control/nodelifecycle"
 	"github.com/gantry-project/gantry/internal/simulate/scenario"
 	"github.com/gantry-project/gantry/internal/simulate/source"
 )
@@ -96,18 +97,26 @@ func newLose(streams cli.IO) *cobra.Command {
 				return err
 			}
 			return s.run(c.Context(), func() (scenario.Change, error) {
-				return &scenario.Lose{Nodes: names, Zone: l.Zone, OutOfService: l.OutOfService}, nil
+				lost := l
+				lost.Nodes = names
+				return &lost, nil
 			})
 		},
 	}
 	c.Args = func(_ *cobra.Command, args []string) error {
-		if (len(args) == 0) == (l.Zone == "") {
+		switch {
+		case (len(args) == 0) == (l.Zone == ""):
 			return cli.UsageError(errors.New("gantry simulate lose wants nodes as node/NAME, or --zone"))
+		case l.NodeMonitorGracePeriod <= 0:
+			return cli.UsageError(fmt.Errorf("--node-monitor-grace-period %s: must be greater than 0",
+				l.NodeMonitorGracePeriod))
 		}
 		return nil
 	}
 	s.flags(c)
 	c.Flags().StringVar(&l.Zone, "zone", "", "all nodes of this zone")
+	c.Flags().DurationVar(&l.NodeMonitorGracePeriod, "node-monitor-grace-period", nodelifecycle.MonitorGracePeriod,
+		"how long the cluster's controllers wait for a report of a node, as their flag says")
 	c.Flags().BoolVar(&l.OutOfService, "out-of-service", false, "as soon as the loss is noticed, say that the nodes "+
 		"are off ("+corev1.TaintNodeOutOfService+"): their Pods are deleted and their volumes detached")
 	return c

@@ -36,7 +36,10 @@ type Options struct {
 	// Heartbeats has nodes report, and those that do not be found unreachable. Without, every node
 	// stays as it is.
 	Heartbeats bool
-	Usage      usage.Figures // what containers take, as far as it was measured
+	// NodeMonitorGracePeriod is how long a node may not report before it is unreachable; 0: the
+	// controllers' default. Without Heartbeats it has no effect.
+	NodeMonitorGracePeriod time.Duration
+	Usage                  usage.Figures // what containers take, as far as it was measured
 }
 
 // storage are the parts that make and attach volumes.
@@ -90,7 +93,7 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 		Config: o.Scheduler, Journal: c.log.SinkFor("scheduler"), Seed: o.Seed}, c.Now); err != nil {
 		return nil, err
 	}
-	if err := c.makeControllers(o.Heartbeats); err != nil {
+	if err := c.makeControllers(o); err != nil {
 		return nil, err
 	}
 	if err := c.load(ctx, o.Objects); err != nil {

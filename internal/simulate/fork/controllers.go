@@ -31,14 +31,15 @@ type ownersFeed struct {
 
 // makeControllers makes the controllers, to be run by hand. Without heartbeats no node is found
 // unreachable.
-func (c *Cluster) makeControllers(heartbeats bool) error {
+func (c *Cluster) makeControllers(o Options) error {
 	meta, err := c.api.Metadata()
 	if err != nil {
 		return err
 	}
 	d := controllerruntime.ControllerContext{Client: c.api.Client(), Metadata: meta, Informers: c.informers,
-		Recorder: c.log, Journal: c.log.SinkFor("controllers"), Now: c.Now}
-	if !heartbeats {
+		Recorder: c.log, Journal: c.log.SinkFor("controllers"), Now: c.Now,
+		NodeMonitorGracePeriod: o.NodeMonitorGracePeriod}
+	if !o.Heartbeats {
 		d.NodeMonitorGracePeriod = never
 	}
 	for _, name := range controllers {

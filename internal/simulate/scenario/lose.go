@@ -3,6 +3,7 @@ package scenario
 import (
 	"context"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,9 @@ type Lose struct {
 	// OutOfService: when a node is seen not to be ready, somebody says by the taint that it is off,
 	// so that its Pods are deleted and its volumes detached
 	OutOfService bool
+	// NodeMonitorGracePeriod is how long the cluster waits for a report of a node; 0: the
+	// controllers' default, 50 s.
+	NodeMonitorGracePeriod time.Duration
 }
 
 // Verb implements Change.
@@ -31,8 +35,8 @@ func (l *Lose) Target() []string {
 	return (&Drain{Nodes: l.Nodes}).Target()
 }
 
-// heartbeats has the nodes report, so that it is seen which do not.
-func (*Lose) heartbeats() {}
+// gracePeriod implements silencer.
+func (l *Lose) gracePeriod() time.Duration { return l.NodeMonitorGracePeriod }
 
 // Begin implements Change.
 func (l *Lose) Begin(ctx context.Context, r *Run) error {

@@ -40,8 +40,9 @@ type Change interface {
 	Done(ctx context.Context, r *Run) (bool, error)
 }
 
-// heartbeater is a Change that makes nodes fall silent.
-type heartbeater interface{ heartbeats() }
+// silencer is a Change that makes nodes fall silent. gracePeriod is how long the cluster waits for
+// a report of a node; 0: as long as the controllers do by default.
+type silencer interface{ gracePeriod() time.Duration }
 
 // concluder is a Change that adds to the forecast when its run is over.
 type concluder interface {
@@ -117,9 +118,11 @@ func simulateOnce(ctx context.Context, in Input, change Change, last Last) (*for
 	}
 	model := in.Model
 	model.Seed = seed
-	_, silent := change.(heartbeater)
-	c, err := fork.New(ctx, fork.Options{Objects: objects, Start: in.Start, Model: model, Seed: seed + 1,
-		Heartbeats: silent, Usage: in.Usage})
+	o := fork.Options{Objects: objects, Start: in.Start, Model: model, Seed: seed + 1, Usage: in.Usage}
+	if s, silent := change.(silencer); silent {
+		o.Heartbeats, o.NodeMonitorGracePeriod = true, s.gracePeriod()
+	}
+	c, err := fork.New(ctx, o)
 	if err != nil {
 		return nil, err
 	}
