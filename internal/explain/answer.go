@@ -37,6 +37,8 @@ type In struct {
 	// how many processes the kernel killed for want of memory in containers that run, by container;
 	// nil: not known
 	Kills map[string]uint64
+	// podPidsLimit of the kubelet of the Pod's node; 0: not known
+	ProcessLimit int64
 	// what packets of the Pod meet; nil: not read, as no container names an address
 	PacketState *packet.ClusterState
 	// the API server keeps no journal: Entries are those of FactsOfEvents

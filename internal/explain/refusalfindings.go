@@ -146,3 +146,44 @@ func ownTaint(f finding.Finding, n *corev1.Node, t corev1.Taint, c corev1.NodeCo
 	f.Remedies = []finding.Remedy{{Say: mend + "; the taint comes back while it is so"}}
 	return f
 }
+
+// taintReasons says, after the taints of a node, for which of its conditions its controller set
+// them; empty where it set none.
+func taintReasons(n *corev1.Node) string {
+	var parts []string
+	for _, t := range n.Spec.Taints {
+		c := conditionOfTaint(n, t.Key)
+		if c == nil {
+			continue
+		}
+		part := fmt.Sprintf("%s is %s (%s: %s)", c.Type, c.Status, c.Reason, strings.TrimSuffix(oneLine(c.Message),
+			"."))
+		if !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ", for its " + strings.Join(parts, ", and its ")
+}
+
+// conditionFixes are remedies for a node whose own conditions keep Pods away: to take off a taint
+// that its controller set for one, or to tolerate it, does not mend the node.
+func conditionFixes(n *corev1.Node) []string {
+	if n == nil {
+		return nil
+	}
+	var out []string
+	for _, t := range n.Spec.Taints {
+		c := conditionOfTaint(n, t.Key)
+		if c == nil {
+			continue
+		}
+		text := ownTaint(finding.Finding{}, n, t, *c).Remedies[0].Say
+		if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	return out
+}

@@ -206,7 +206,7 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 	}
 	preemption(a, in)
 	if len(remedies) == 0 {
-		a.Fixes = append(a.Fixes, pluginHints(refusals)...)
+		a.Fixes = append(a.Fixes, pluginHints(in, refusals)...)
 	}
 }
 
@@ -261,7 +261,7 @@ func compareRefusals(a, b journal.NodeRefusal) int {
 }
 
 // pluginHints returns the plugins' own remedies, which were not tried.
-func pluginHints(refusals []journal.NodeRefusal) []Fix {
+func pluginHints(in In, refusals []journal.NodeRefusal) []Fix {
 	var out []Fix
 	seen := map[string]bool{}
 	add := func(text string) {
@@ -271,6 +271,14 @@ func pluginHints(refusals []journal.NodeRefusal) []Fix {
 		}
 	}
 	for _, n := range refusals {
+		if n.Plugin == "TaintToleration" && in.ClusterContext != nil {
+			if fixes := conditionFixes(in.ClusterContext.node(n.Node)); len(fixes) > 0 {
+				for _, text := range fixes {
+					add(text)
+				}
+				continue
+			}
+		}
 		if n.Fix != "" {
 			add(n.Fix + " (then " + n.Node + " fits as far as " + n.Plugin + " goes)")
 			continue

@@ -51,15 +51,25 @@ func missingReferences(c *Cluster, o metav1.Object, self Object) []Finding {
 	return out
 }
 
-// boundByHand reports whether a claim names a volume of its class that is there: such a class is a
-// word by which they find each other, and needs no object.
+// boundByHand reports whether a volume of a claim's class is there, or the one that it names: such
+// a class is a word by which they find each other, and needs no object.
 func (c *Cluster) boundByHand(o metav1.Object, class string) bool {
 	p, ok := o.(*corev1.PersistentVolumeClaim)
 	if !ok {
 		return false
 	}
 	v, there := get[*corev1.PersistentVolume](c, "PersistentVolume", "", p.Spec.VolumeName)
-	return there && v.Spec.StorageClassName == class
+	if p.Spec.VolumeName != "" {
+		return there && v.Spec.StorageClassName == class
+	}
+	return c.ClassOfVolumes(class)
+}
+
+// ClassOfVolumes reports whether a PersistentVolume is of a class, whether or not that has an
+// object.
+func (c *Cluster) ClassOfVolumes(class string) bool {
+	return class != "" && slices.ContainsFunc(list[*corev1.PersistentVolume](c, "PersistentVolume"),
+		func(v *corev1.PersistentVolume) bool { return v.Spec.StorageClassName == class })
 }
 
 // noNamespace reports whether the namespace of an object is not there.
@@ -76,6 +86,8 @@ func (c *Cluster) missing(r Reference, self Object) (Finding, bool) {
 	}
 	target := c.Get(r.To)
 	switch {
+	case target == nil && r.To.Kind == "ServiceAccount" && c.isBootstrap(self):
+		return f, false // Kubernetes makes such bindings for components that need not run as an account
 	case target == nil:
 		f.Message = fmt.Sprintf("%s %s names %s %s in %s, and there is none%s.", self.Kind, self.Name, r.To.Kind,
 			r.To.Name, r.Field, where(r.To))
