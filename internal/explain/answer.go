@@ -37,8 +37,6 @@ type In struct {
 	// how many processes the kernel killed for want of memory in containers that run, by container;
 	// nil: not known
 	Kills map[string]uint64
-	// podPidsLimit of the kubelet of the Pod's node; 0: not known
-	ProcessLimit int64
 	// what packets of the Pod meet; nil: not read, as no container names an address
 	PacketState *packet.ClusterState
 	// the API server keeps no journal: Entries are those of FactsOfEvents
@@ -55,6 +53,9 @@ type ClusterContext struct {
 	// the same when some Pods are gone and their devices free; nil: not known
 	WithoutPods func(deletedPods map[types.UID]bool) *schedule.PluginSet
 	Groups      Groups // read when the Pod is a member of one
+	// podPidsLimit of the kubelet of the Pod's node, read when its containers speak of it; 0: not
+	// known
+	ProcessLimit int64
 }
 
 // pod finds a Pod around.

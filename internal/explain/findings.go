@@ -348,7 +348,7 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 			a.Cause = strings.ReplaceAll(a.Cause, "; nothing blocks it", "") + " " + f.Message
 			a.Fixes = withoutDoubles(append(a.Fixes, remedies(f.Remedies)...))
 		}
-		if f.Severity == finding.Note || len(a.also) == maxAlso || toldByState(a, f) {
+		if f.Severity == finding.Note || len(a.also) == maxAlso || saidByState(a, f) {
 			continue
 		}
 		a.Fixes = withoutDoubles(append(a.Fixes, remedies(f.Remedies)...))

@@ -116,11 +116,7 @@ func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 		a.Fixes = textFixes("make the claim anew with a storage class that exists (a claim's class cannot be " +
 			"changed), or create the class")
 	case class == nil && c.Spec.StorageClassName != nil && *c.Spec.StorageClassName == "":
-		a.Cause = fmt.Sprintf("The claim (%s) wants a PersistentVolume of no class (storageClassName \"\"), and "+
-			"none that "+
-			"fits is free: no default class counts for it.", size.String())
-		a.Fixes = textFixes("make a PersistentVolume without a class that fits, or make the claim anew without " +
-			"storageClassName: the default class then makes its volume")
+		a.classlessClaim(size.String())
 	case class == nil:
 		a.Cause = fmt.Sprintf("The claim (%s) names no storage class and there is no default one, so it waits for a "+
 			"PersistentVolume that fits: none is free.", size.String())
@@ -186,4 +182,13 @@ func (s Subject) namedVolume(a *Answer, c *corev1.PersistentVolumeClaim) {
 			r.Namespace,
 			r.UID)
 	}
+}
+
+// classlessClaim explains a claim that wants a volume without a class.
+func (a *Answer) classlessClaim(size string) {
+	a.Cause = fmt.Sprintf("The claim (%s) wants a PersistentVolume of no class (storageClassName \"\"), and "+
+		"none that "+
+		"fits is free: no default class counts for it.", size)
+	a.Fixes = textFixes("make a PersistentVolume without a class that fits, or make the claim anew without " +
+		"storageClassName: the default class then makes its volume")
 }

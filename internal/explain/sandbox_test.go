@@ -14,8 +14,8 @@ import (
 	"github.com/gantry-project/gantry/test/wrappers"
 )
 
-// told are an answer's cause, facts and remedies.
-func told(a Answer) string {
+// answerText are an answer's cause, facts and remedies.
+func answerText(a Answer) string {
 	text := a.Cause + "\n" + strings.Join(a.Facts, "\n")
 	for _, f := range a.Fixes {
 		text += "\n" + f.Description + " " + strings.Join(f.Run, "\n")
@@ -107,7 +107,7 @@ func TestANodeCannotStartAPod(t *testing.T) {
 		{"a limit of its own", func(in *In) { in.app().Resources.Limits = limit; killed(in) }, []string{"limit 32Mi"},
 			[]string{"LimitRange", "medium Memory"}},
 		{"processes", func(in *In) {
-			in.ProcessLimit = 30
+			in.ClusterContext = &ClusterContext{ProcessLimit: 30}
 			exits(in, 2, "sh: can't fork: Resource temporarily unavailable")
 		}, []string{"a Pod may have 30 of them", "podPidsLimit", "node n1"}, nil},
 		{"threads, limit not known", func(in *In) {
@@ -173,7 +173,7 @@ func TestANodeCannotStartAPod(t *testing.T) {
 	} {
 		in := base()
 		c.set(&in)
-		text := told(Why(in))
+		text := answerText(Why(in))
 		for _, w := range c.want {
 			if !strings.Contains(text, w) {
 				t.Errorf("%s: got %q, want %q in it", c.name, text, w)
@@ -198,7 +198,7 @@ func TestAKubeletRefuses(t *testing.T) {
 	}
 	check := func(name string, in In, want ...string) {
 		t.Helper()
-		text := told(Why(in))
+		text := answerText(Why(in))
 		for _, w := range want {
 			if !strings.Contains(text, w) {
 				t.Errorf("%s: got %q, want %q in it", name, text, w)
@@ -216,14 +216,14 @@ func TestAKubeletRefuses(t *testing.T) {
 	in.app().Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("64")}
 	check("cpu", in, "it requests 64 of cpu, and of the node's 2 5m are taken", "spec.nodeName n1", `"cpu":"1995m"`)
 	in.fact(time.Second, "scheduler", journal.Bound{Node: "n1"})
-	if text := told(Why(in)); strings.Contains(text, "named that node itself") {
+	if text := answerText(Why(in)); strings.Contains(text, "named that node itself") {
 		t.Errorf("bound by a scheduler: got %q, want no word of spec.nodeName", text)
 	}
 	in = failed("SysctlForbidden", `forbidden sysctl: "net.core.somaxconn" not allowlisted`)
 	in.Pod.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{
 		{Name: "kernel.shm_rmid_forced", Value: "0"}, {Name: "net.core.somaxconn", Value: "1024"}}}
 	check("sysctl", in, "sysctl net.core.somaxconn (spec.securityContext.sysctls[1]", "allowedUnsafeSysctls")
-	if text := told(Why(in)); strings.Contains(strings.Split(text, "\n")[0], "shm_rmid_forced") {
+	if text := answerText(Why(in)); strings.Contains(strings.Split(text, "\n")[0], "shm_rmid_forced") {
 		t.Errorf("sysctl: got %q, want the allowed one not named", text)
 	}
 	yes := true
@@ -275,7 +275,7 @@ func TestTheDirectoryBehindAClaim(t *testing.T) {
 			Local: &corev1.LocalVolumeSource{Path: "/mnt/nvme0"}}}})
 	in.fact(time.Second, "kubelet", journal.VolumeWaiting{Volume: "d", Type: "persistentVolumeClaim",
 		Message: "stat /mnt/nvme0: no such file or directory"})
-	text := told(Why(in))
+	text := answerText(Why(in))
 	for _, want := range []string{"claim fast", "PersistentVolume nvme0, whose spec.local.path, /mnt/nvme0, does " +
 		"not exist " +
 		"on node n1", "mkdir -p /mnt/nvme0"} {

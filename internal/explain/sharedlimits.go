@@ -39,11 +39,11 @@ func noMoreProcesses(in In, line string) (restriction, bool) {
 	r := restriction{object: finding.Object{Kind: "Node", Name: node}, field: "podPidsLimit",
 		text: fmt.Sprintf("It could make no further process or thread: a Pod may have only so many on node %s "+
 			"(podPidsLimit of its kubelet), or the node has no more process ids.", node)}
-	if in.ProcessLimit > 0 {
-		r.value = strconv.FormatInt(in.ProcessLimit, 10)
+	if n := in.ClusterContext; n != nil && n.ProcessLimit > 0 {
+		r.value = strconv.FormatInt(n.ProcessLimit, 10)
 		r.text = fmt.Sprintf("It could make no further process or thread: a Pod may have %d of them, all its "+
 			"containers "+
-			"together, on node %s (podPidsLimit of its kubelet).", in.ProcessLimit, node)
+			"together, on node %s (podPidsLimit of its kubelet).", n.ProcessLimit, node)
 	}
 	r.fixes = textFixes("let the program make fewer processes and threads: smaller pools, or more Pods with less work "+
 		"each", fmt.Sprintf("or raise podPidsLimit in the configuration of the kubelet of node %s, and start it anew",

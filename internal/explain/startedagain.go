@@ -91,9 +91,9 @@ func numbers(list []int32) string {
 var tellingReasons = map[string][]string{"sandbox": {"FailedCreatePodSandBox"}, "hook failed": {"FailedPostStartHook"},
 	"volume": {"FailedAttachVolume", "FailedMapVolume"}, "overfull": {"Evicted"}, "ended": {"Evicted"}}
 
-// toldByState reports whether an answer is about what a finding says, in other words: the same
+// saidByState reports whether an answer is about what a finding says, in other words: the same
 // reason of the same container, or the warning of what its row of causes is about.
-func toldByState(a Answer, f finding.Finding) bool {
+func saidByState(a Answer, f finding.Finding) bool {
 	if f.Code == "Warning" {
 		return slices.Contains(tellingReasons[a.Code], f.Value)
 	}

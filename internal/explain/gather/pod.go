@@ -54,8 +54,8 @@ func gatherInput(ctx context.Context, r *reader, q Question, arg string) (in exp
 		readElsewhere(ctx, r, in.Objects, self)
 		in.Drivers = readDrivers(ctx, r, in)
 		in.Kills = readKills(ctx, r, in.Pod)
-		if explain.NeedsProcessLimit(in) {
-			in.ProcessLimit = processLimit(ctx, r.client, in.Pod.Spec.NodeName)
+		if in.ClusterContext != nil && explain.NeedsProcessLimit(in) {
+			in.ClusterContext.ProcessLimit = processLimit(ctx, r.client, in.Pod.Spec.NodeName)
 		}
 	}
 	return in, err
