@@ -53,6 +53,9 @@ type ClusterContext struct {
 	// the same when some Pods are gone and their devices free; nil: not known
 	WithoutPods func(deletedPods map[types.UID]bool) *schedule.PluginSet
 	Groups      Groups // read when the Pod is a member of one
+	// podPidsLimit of the kubelet of the Pod's node, read when its containers speak of it; 0: not
+	// known
+	ProcessLimit int64
 }
 
 // pod finds a Pod around.

@@ -205,7 +205,7 @@ func failedFinding(in In) (finding.Finding, bool) {
 		strings.Contains(field, "sysctls")) {
 		f.Field, f.Value = field, value
 	}
-	f.Remedies = failedRemedies(in, f)
+	namedRefusal(in, &f)
 	return f, true
 }
 
@@ -247,22 +247,6 @@ func outOf(in In, f *finding.Finding, resource string) {
 	f.Related = append(f.Related, node)
 	f.Message = fmt.Sprintf("Node %s refused the Pod (%s): it requests %s of %s, and of the node's %s %s are taken.",
 		node.Name, f.Code, f.Value, resource, shown(m[3]), shown(m[2]))
-	f.Remedies = append(f.Remedies, finding.Remedy{Say: fmt.Sprintf("request less of %s, or let the scheduler choose "+
-		"the node: make the Pod anew without spec.nodeName", resource)})
-}
-
-// failedRemedies are what helps a Pod that a kubelet refused by a field of its spec.
-func failedRemedies(in In, f finding.Finding) []finding.Remedy {
-	if f.Code != "SysctlForbidden" || f.Field == "status.reason" {
-		return nil
-	}
-	without := editedPodFix(in, fmt.Sprintf("do without sysctls %s", f.Value), func(s *corev1.PodSpec) {
-		if s.SecurityContext != nil {
-			s.SecurityContext.Sysctls = slices.DeleteFunc(slices.Clone(s.SecurityContext.Sysctls),
-				func(x corev1.Sysctl) bool { return x.Name == f.Value })
-		}
-	})
-	return append(asRemedies([]Fix{without}),
-		finding.Remedy{Say: fmt.Sprintf("or let the kubelet of node %s allow it: "+
-			"--allowed-unsafe-sysctls=%s", in.Pod.Spec.NodeName, f.Value)})
+	f.Message += pastScheduler(in)
+	f.Remedies = append(asRemedies(smallerRequest(in, resource, m)), asRemedies([]Fix{placedByScheduler(in)})...)
 }

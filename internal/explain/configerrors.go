@@ -66,9 +66,12 @@ func configAnswer(in In, c container, w *corev1.ContainerStateWaiting) *Answer {
 				"or let it run as user 0: then a process that breaks out is root on the node",
 				func(x *corev1.Container) { no := false; security(x).RunAsNonRoot = &no })}
 	case strings.Contains(low, "executable file not found"), strings.Contains(low, "no such file"),
-		strings.Contains(low, "permission denied"):
+		strings.Contains(low, "permission denied"), workingDirOf(c, w.Message) != "":
+		if profileMissing(a, in, c, w.Message) {
+			break
+		}
 		a.Fixes = programFixes(in, c, w.Message)
-		if text := hiddenText(c, w.Message); text != "" {
+		if text := startRefusedText(in, c, w.Message); text != "" {
 			a.Cause = strings.TrimSuffix(a.Cause, ".") + "." + text
 		}
 	case noSubPath.MatchString(w.Message):

@@ -36,8 +36,8 @@ func wordsField(in In, c container, at, words string) (field, value, want string
 		return "spec.securityContext.runAsNonRoot", "true", "false"
 	case programPattern.MatchString(words):
 		program := programPattern.FindStringSubmatch(words)[1]
-		if v, i, ok := hidingMount(c, program); ok {
-			return fmt.Sprintf("%s.volumeMounts[%d].mountPath", at, i), v.MountPath, "/mnt/" + v.Name
+		if r, ok := refusedStart(in, c, words); ok && r.object.Kind == "" {
+			return r.field, r.value, r.want
 		}
 		for list, content := range map[string][]string{"command": c.spec.Command, "args": c.spec.Args} {
 			if i := slices.Index(content, program); i >= 0 {

@@ -74,7 +74,8 @@ func containerFindings(in In) []finding.Finding {
 			f.Remedies = containerRemedies(in, c, nil)
 		case w != nil && slices.Contains(configReasons, w.Reason):
 			f.Code = w.Reason
-			f.Message = fmt.Sprintf("%s cannot be made: %s", c.title(), w.Message) + hiddenText(c, w.Message)
+			f.Message = fmt.Sprintf("%s cannot be made: %s", c.title(), strings.TrimSuffix(plainWords(w.Message),
+				".")+".") + startRefusedText(in, c, w.Message)
 			if field, value, want := wordsField(in, c, at, w.Message); field != "" {
 				f.Field, f.Value, f.Want = field, value, want
 			}
@@ -88,7 +89,8 @@ func containerFindings(in In) []finding.Finding {
 			if w == nil && t == nil && c.status.State.Running != nil && c.status.RestartCount > 0 {
 				t = c.status.LastTerminationState.Terminated
 			}
-			if t == nil || t.ExitCode == 0 && t.Reason != "OOMKilled" && c.status.RestartCount == 0 {
+			if t == nil || t.ExitCode == 0 && t.Reason != "OOMKilled" && c.status.RestartCount == 0 ||
+				endedWithItsPod(in.Pod, c, t) {
 				continue
 			}
 			out = append(out, exitFinding(in, c, t, f))
@@ -112,6 +114,9 @@ func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f findi
 	case m.oomKilled:
 		f.Code, f.Field = "OutOfMemory", f.Field+".resources.limits.memory"
 		f.Value = c.spec.Resources.Limits.Memory().String()
+		if m.limit == 0 && m.ofPod > 0 {
+			f.Field, f.Value = "spec.resources.limits.memory", in.Pod.Spec.Resources.Limits.Memory().String()
+		}
 		f.Numbers["limit"] = f.Value
 	case k.known:
 		probeKillFinding(in, c, k, &f)
@@ -172,6 +177,36 @@ func probeFindings(in In) []finding.Finding {
 	return out
 }
 
+// blindProbes are liveness probes of running containers that cannot be run: their results are not
+// counted, so nobody restarts such a container when it hangs, however ready it is.
+func blindProbes(in In) []finding.Finding {
+	var out []finding.Finding
+	for _, c := range containers(in.Pod) {
+		p := c.spec.LivenessProbe
+		if p == nil || c.status == nil || c.status.State.Running == nil || in.Pod.DeletionTimestamp != nil {
+			continue
+		}
+		f, at, ok := newest[journal.Probed](in, func(f journal.Probed) bool {
+			return f.Container == c.spec.Name && f.Probe == "liveness"
+		})
+		if !ok || f.Result != "unknown" || at.Before(c.status.State.Running.StartedAt.Time) {
+			continue
+		}
+		said := strings.TrimSuffix(plainWords(f.Message), ".")
+		fixes := probeProgramFixes(in, c, f)
+		if port, unnamed := unnamedPort(c.spec, p); unnamed {
+			w := portUnnamed(in, c.spec, f, port)
+			said, fixes = w.text, w.fixes
+		}
+		field, value, want := probeField(c.spec, p, f.Message, probeDiagnosis{})
+		out = append(out, finding.Finding{Code: "ProbeFails", Severity: finding.Threat, Stage: finding.StageRun,
+			Object: in.object(), Field: pathOf(in.Pod, c) + ".livenessProbe" + field, Value: value, Want: want,
+			Message: fmt.Sprintf("The liveness probe of container %s cannot be run: %s. Such a result is not counted: "+
+				"nobody restarts the container when it hangs.", c.spec.Name, said), Remedies: asRemedies(fixes)})
+	}
+	return out
+}
+
 // seldom is from which period on one failure of a probe costs minutes.
 const seldom = 120
 
@@ -226,16 +261,24 @@ func gateFindings(in In) []finding.Finding {
 	return out
 }
 
+// ofOneContainer are rows of causes that are about one container and why it does not run.
+var ofOneContainer = []string{"image", "configuration", "crashing"}
+
 // podFindings are everything that is wrong with a Pod, as data, in the order of what to mend first.
 // told are those that the answer's own sentences are made from.
 func podFindings(in In, a Answer) (told, more []finding.Finding) {
 	told = append(endFindings(in), a.Findings...)
 	if in.Pod != nil {
-		told = append(told, gateFindings(in)...)
+		beside := append(gateFindings(in), probeFindings(in)...)
+		if slices.Contains(ofOneContainer, a.Code) {
+			more = beside // another container's, or the Pod's: its sentences do not tell of them
+		} else {
+			told = append(told, beside...)
+		}
 		told = append(told, refusalFindings(in, a.refusals)...)
-		told = append(told, probeFindings(in)...)
 		told = append(told, hookFindings(in)...)
-		more = append(containerFindings(in), killedProcesses(in)...)
+		more = append(append(more, containerFindings(in)...), killedProcesses(in)...)
+		more = append(more, blindProbes(in)...)
 	} else if x, _, ok := newest[journal.ContainerExited](in,
 		func(x journal.ContainerExited) bool { return x.ExitCode != 0 }); ok {
 		told = append(told, finding.Finding{Code: "ContainerExited", Stage: finding.StageRun, Object: in.object(),
@@ -309,7 +352,7 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 			a.Cause = strings.ReplaceAll(a.Cause, "; nothing blocks it", "") + " " + f.Message
 			a.Fixes = withoutDoubles(append(a.Fixes, remedies(f.Remedies)...))
 		}
-		if f.Severity == finding.Note || len(a.also) == maxAlso {
+		if f.Severity == finding.Note || len(a.also) == maxAlso || saidByState(a, f) {
 			continue
 		}
 		a.Fixes = withoutDoubles(append(a.Fixes, remedies(f.Remedies)...))

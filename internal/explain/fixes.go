@@ -3,11 +3,13 @@ package explain
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/shellquote"
 	"github.com/gantry-project/gantry/internal/explain/whatif"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // editedPodFix returns a fix that changes the Pod's spec permanently: by its owner's template, or
@@ -15,6 +17,9 @@ import (
 func editedPodFix(in In, say string, change func(*corev1.PodSpec)) Fix {
 	now := in.Pod.DeepCopy()
 	change(&now.Spec)
+	if pod.IsMirror(in.Pod) {
+		return staticPodFix(in, say, now)
+	}
 	o := whatif.OwnerOf(in.Pod)
 	if o.Kind == "" && in.Pod.DeletionTimestamp != nil {
 		return Fix{Description: say} // to make it anew would wait for its end
@@ -61,6 +66,9 @@ type op struct {
 // Paths begin below spec.
 func jsonPatchFix(in In, say string, ops ...op) Fix {
 	p, o := in.Pod, whatif.OwnerOf(in.Pod)
+	if pod.IsMirror(p) {
+		return Fix{Description: say + staticWhere(p)}
+	}
 	below := "/spec"
 	if o.Kind != "" {
 		below = "/spec/template/spec"
@@ -97,4 +105,20 @@ func commandTarget(p *corev1.Pod) string {
 func logsOf(in In, container string) Fix {
 	return commandFix("see what it says", fmt.Sprintf("kubectl -n %s logs %s -c %s", in.Ref.Namespace, in.Ref.Name,
 		container))
+}
+
+// staticWhere says, after a remedy, where a static Pod is changed: its object in the API is an
+// image of a file of its node, and what is done to it changes nothing.
+func staticWhere(p *corev1.Pod) string {
+	return fmt.Sprintf(", in its manifest on node %s (it is a static Pod: its kubelet reads it from staticPodPath or "+
+		"staticPodURL)", p.Spec.NodeName)
+}
+
+// staticPodFix is editedPodFix of a static Pod.
+func staticPodFix(in In, say string, now *corev1.Pod) Fix {
+	name := in.Pod.Name
+	if n := in.Pod.Spec.NodeName; n != "" {
+		name = strings.TrimSuffix(name, "-"+n)
+	}
+	return manifestFix(say+staticWhere(in.Pod), "the static pod/"+name, `{"spec":`+whatif.Patch(in.Pod, now)+"}")
 }

@@ -99,7 +99,14 @@ func (p imagePull) classify(a *Answer, reason string) {
 		a.Cause = of + fmt.Sprintf("the registry %s does not answer: %s", p.host, innermostError(p.text))
 		a.Fixes = textFixes("start the registry or mend the way to it; the pull is tried again by itself")
 		a.shared = "registry " + p.host
-	case has("certificate", "x509", "http response to https", "tls"):
+	case has("http response to https", "does not look like a tls handshake"):
+		a.Cause = of + fmt.Sprintf("the registry %s speaks plain HTTP, and the node's runtime asks it by HTTPS: %s",
+			p.host,
+			innermostError(p.text))
+		a.shared = "trust in registry " + p.host
+		a.Fixes = textFixes(fmt.Sprintf("let the runtime ask it by HTTP: server = \"http://%s\" in containerd's "+
+			"certs.d/%s/hosts.toml on the node, or, better, let the registry serve HTTPS", p.host, p.host))
+	case has("certificate", "x509", "tls"):
 		a.Cause = of + fmt.Sprintf("the connection to the registry %s cannot be trusted: %s", p.host,
 			innermostError(p.text))
 		a.shared = "trust in registry " + p.host

@@ -43,7 +43,7 @@ func killedProcesses(in In) []finding.Finding {
 			Object: in.object(), Field: at + ".resources.limits.memory",
 			Value:   c.spec.Resources.Limits.Memory().String(),
 			Numbers: map[string]string{"kills": strconv.FormatUint(n, 10)}}
-		m := memoryState{oomKilled: true, child: true, limit: memoryLimit(c.spec)}
+		m := memoryState{oomKilled: true, child: true, limit: memoryLimit(c.spec), ofPod: podMemoryLimit(in.Pod)}
 		if m.limit == 0 {
 			f.Field, f.Value = "spec.resources.limits.memory", in.Pod.Spec.Resources.Limits.Memory().String()
 		}
@@ -53,8 +53,10 @@ func killedProcesses(in In) []finding.Finding {
 			processes = fmt.Sprintf("%d processes", n)
 		}
 		f.Message = fmt.Sprintf("%s runs, and since it started the kernel has killed %s in it for want of memory "+
-			"(limit %s): its first process lives on, and what was killed did not do its work (%s). Neither the Pod's "+
-			"status nor its events tell of it.", c.title(), processes, f.Value, killedChild(c.spec))
+			"(limit %s%s): its first process lives on, and what was killed did not do its work (%s). Neither the "+
+			"Pod's "+
+			"status nor its events tell of it.", c.title(), processes, f.Value, memoryVolumesText(in, c),
+			killedChild(c.spec))
 		f.Remedies = asRemedies(memoryFixes(in, c, m))
 		out = append(out, f)
 	}

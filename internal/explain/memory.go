@@ -49,13 +49,14 @@ type memoryState struct {
 	oomKilled bool
 	child     bool // not its main process
 	limit     uint64
+	ofPod     uint64 // the limit of all containers of the Pod together; 0: none
 	peak      uint64
 }
 
 // memoryStateOf reports whether a run ended because of memory: by the runtime's reason, the
 // kernel's count, or a peak at the limit.
 func memoryStateOf(in In, c container, t *corev1.ContainerStateTerminated) memoryState {
-	s := memoryState{limit: memoryLimit(c.spec)}
+	s := memoryState{limit: memoryLimit(c.spec), ofPod: podMemoryLimit(in.Pod)}
 	f, _, ok := newest[journal.ContainerExited](in, func(f journal.ContainerExited) bool {
 		return f.Container == c.spec.Name && (t.ContainerID == "" || strings.HasSuffix(t.ContainerID, f.ID))
 	})
@@ -72,9 +73,14 @@ func memoryStateOf(in In, c container, t *corev1.ContainerStateTerminated) memor
 // oomText describes the OOM kill of a container.
 func oomText(in In, c container, t *corev1.ContainerStateTerminated, s memoryState) string {
 	limit := "there is no limit of its own, so the node or the Pod had no more"
-	if s.limit > 0 {
+	switch {
+	case s.limit > 0:
 		limit = "limit " + mib(s.limit)
+	case s.ofPod > 0:
+		limit = fmt.Sprintf("it has no limit of its own, and spec.resources.limits.memory of the Pod allows all its "+
+			"containers together %s", mib(s.ofPod))
 	}
+	limit += limitOrigin(in, c) + memoryVolumesText(in, c)
 	if s.child {
 		return fmt.Sprintf("out of memory in a child: the kernel killed %s for memory (%s), the container's first "+
 			"process lived on and ended by itself with exit code %d", killedChild(c.spec), limit, t.ExitCode)
@@ -131,14 +137,21 @@ func proposedLimit(limit uint64, c *corev1.Container) (to resource.Quantity, why
 
 // memoryFixes returns fixes that raise the limit.
 func memoryFixes(in In, c container, s memoryState) []Fix {
+	volumes := memoryVolumeFixes(in, c)
+	if s.limit == 0 && s.ofPod > 0 {
+		to, why := proposedLimit(s.ofPod, c.spec)
+		return append([]Fix{editedPodFix(in, fmt.Sprintf("raise the Pod's memory limit to %s (%s)", to.String(), why),
+			func(x *corev1.PodSpec) { x.Resources.Limits[corev1.ResourceMemory] = to })}, append(volumes,
+			Fix{Description: "or make its containers use less"})...)
+	}
 	if s.limit == 0 {
 		return []Fix{
 			{Description: "raise the container's memory limit, or make the program use less: the Pod or the node has " +
 				"no more"}}
 	}
 	to, why := proposedLimit(s.limit, c.spec)
-	return []Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("raise the container's memory limit to %s (%s)",
+	return append([]Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("raise the container's memory limit to %s (%s)",
 		to.String(), why), func(x *corev1.Container) {
 		x.Resources.Limits[corev1.ResourceMemory] = to
-	}), {Description: "or make the program use less"}}
+	})}, append(volumes, Fix{Description: "or make the program use less"})...)
 }

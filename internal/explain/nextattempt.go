@@ -11,10 +11,12 @@ import (
 // attemptTime is how long a Job's next Pod may take to start until that itself is worth explaining.
 const attemptTime = time.Minute
 
-// nextAttempt is 1 for a Job's Pod that starts and of which nothing is wrong yet, 0 for any other.
-func nextAttempt(p *corev1.Pod, now time.Time) int {
+// nextAttempt is 1 for a Pod that starts, of which nothing is wrong yet, and that is made for one
+// that failed: of a Job, or where a kubelet has refused others of its controller lately. It is 0
+// for any other.
+func nextAttempt(p *corev1.Pod, now time.Time, refused bool) int {
 	o := metav1.GetControllerOf(p)
-	if o == nil || o.Kind != "Job" || p.Status.Phase != corev1.PodPending || p.DeletionTimestamp != nil ||
+	if o == nil || o.Kind != "Job" && !refused || p.Status.Phase != corev1.PodPending || p.DeletionTimestamp != nil ||
 		now.Sub(p.CreationTimestamp.Time) > attemptTime {
 		return 0
 	}
@@ -29,4 +31,11 @@ func nextAttempt(p *corev1.Pod, now time.Time) int {
 		return 0
 	}
 	return 1
+}
+
+// refusedLately reports whether a kubelet has refused a Pod, or evicted it, shortly after it was
+// made: what makes such Pods makes them again and again.
+func refusedLately(p *corev1.Pod, now time.Time) bool {
+	return p.Status.Phase == corev1.PodFailed && p.Status.Reason != "" &&
+		now.Sub(p.CreationTimestamp.Time) <= attemptTime
 }

@@ -102,6 +102,8 @@ func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 	size := c.Spec.Resources.Requests[corev1.ResourceStorage]
 	class, named := s.class(c)
 	switch {
+	case c.Spec.VolumeName != "":
+		s.namedVolume(a, c)
 	case named != "" && class == nil && s.Objects.BoundByHand(c, named):
 		a.causedAt = []finding.Stage{finding.StageReference, finding.StageVolume}
 		a.Cause = fmt.Sprintf("The claim (%s) waits for a PersistentVolume of its class %s that fits: no StorageClass "+
@@ -120,6 +122,8 @@ func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 		}
 		a.Fixes = textFixes("make the claim anew with a storage class that exists (a claim's class cannot be " +
 			"changed), or create the class")
+	case class == nil && c.Spec.StorageClassName != nil && *c.Spec.StorageClassName == "":
+		a.classlessClaim(size.String())
 	case class == nil:
 		a.Cause = fmt.Sprintf("The claim (%s) names no storage class and there is no default one, so it waits for a "+
 			"PersistentVolume that fits: none is free.", size.String())
@@ -161,4 +165,38 @@ func (s Subject) class(c *corev1.PersistentVolumeClaim) (*storagev1.StorageClass
 		}
 	}
 	return nil, named
+}
+
+// namedVolume explains a claim that names its volume itself and is not bound to it.
+func (s Subject) namedVolume(a *Answer, c *corev1.PersistentVolumeClaim) {
+	size := c.Spec.Resources.Requests[corev1.ResourceStorage]
+	a.Cause = fmt.Sprintf("The claim (%s) names volume %s (spec.volumeName) and is not bound to it yet.", size.String(),
+		c.Spec.VolumeName)
+	if s.Objects == nil || !s.Objects.Read("PersistentVolume") {
+		return
+	}
+	v, ok := s.Objects.Get(finding.Object{Kind: "PersistentVolume", Name: c.Spec.VolumeName}).(*corev1.PersistentVolume)
+	switch {
+	case !ok:
+		a.Cause = fmt.Sprintf("The claim (%s) names volume %s (spec.volumeName), which does not exist.", size.String(),
+			c.Spec.VolumeName)
+		a.Fixes = textFixes(fmt.Sprintf("make PersistentVolume %s, or make the claim anew without spec.volumeName",
+			c.Spec.VolumeName))
+	case v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && v.Spec.ClaimRef.UID != c.UID:
+		r := v.Spec.ClaimRef
+		a.Cause = fmt.Sprintf("The claim (%s) names volume %s (spec.volumeName), which is %s and of another "+
+			"claim: its "+
+			"spec.claimRef is claim %s in namespace %s (uid %s).", size.String(), v.Name, v.Status.Phase, r.Name,
+			r.Namespace,
+			r.UID)
+	}
+}
+
+// classlessClaim explains a claim that wants a volume without a class.
+func (a *Answer) classlessClaim(size string) {
+	a.Cause = fmt.Sprintf("The claim (%s) wants a PersistentVolume of no class (storageClassName \"\"), and "+
+		"none that "+
+		"fits is free: no default class counts for it.", size)
+	a.Fixes = textFixes("make a PersistentVolume without a class that fits, or make the claim anew without " +
+		"storageClassName: the default class then makes its volume")
 }

@@ -4,8 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gantry-project/gantry/internal/explain/finding"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // inOrder makes notes of what a Pod's own end brings with it: while its grace period runs, nothing
@@ -34,6 +36,24 @@ func endedByDeletion(p *corev1.Pod, t *corev1.ContainerStateTerminated) bool {
 
 // endSlack is how long after its grace period a Pod may take to go.
 const endSlack = 5 * time.Second
+
+// endedWithItsPod reports whether a sidecar was ended because all containers that it serves had
+// ended: whatever its exit code, it did as it was told.
+func endedWithItsPod(p *corev1.Pod, c container, t *corev1.ContainerStateTerminated) bool {
+	if !c.init || !pod.IsSidecar(c.spec) {
+		return false
+	}
+	for _, x := range containers(p) {
+		if x.init {
+			continue
+		}
+		if x.status == nil || x.status.State.Terminated == nil ||
+			x.status.State.Terminated.FinishedAt.Time.After(t.FinishedAt.Time) {
+			return false
+		}
+	}
+	return true
+}
 
 // withRemedies gives the answer's remedies to those of its findings that hinder and have none.
 func withRemedies(a Answer, told []finding.Finding) []finding.Finding {

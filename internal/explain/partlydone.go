@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -35,5 +36,25 @@ func partlyDone(in In) *Answer {
 	}
 	a.Cause = fmt.Sprintf("Of its containers %s ended with exit code 0, and %s still runs. The Pod ends when all have "+
 		"ended.", joinList(done), joinList(running))
+	a.Fixes = sidecarFix(in, running)
 	return a
+}
+
+// sidecarFix makes containers that run on the sidecars of those that have ended: they are then
+// ended with them.
+func sidecarFix(in In, names []string) []Fix {
+	always := corev1.ContainerRestartPolicyAlways
+	return []Fix{editedPodFix(in, fmt.Sprintf("if %s only serves the others, make it a sidecar, which ends with "+
+		"them: an "+
+		"init container with restartPolicy Always", joinList(names)), func(s *corev1.PodSpec) {
+		for _, c := range slices.Clone(s.Containers) {
+			if slices.Contains(names, c.Name) {
+				c.RestartPolicy = &always
+				s.InitContainers = append(slices.Clone(s.InitContainers), c)
+			}
+		}
+		s.Containers = slices.DeleteFunc(slices.Clone(s.Containers), func(c corev1.Container) bool {
+			return slices.Contains(names, c.Name)
+		})
+	})}
 }

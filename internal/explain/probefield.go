@@ -33,6 +33,8 @@ func probeField(c *corev1.Container, p *corev1.Probe, words string, d probeDiagn
 		return ".httpGet.host", h.Host, ""
 	case p.GRPC != nil && strings.HasPrefix(d.text, "asks port"):
 		return ".grpc.port", probePortText(p), want
+	case p.GRPC != nil && p.GRPC.Service != nil && strings.HasPrefix(d.text, "asks for the health of service"):
+		return ".grpc.service", *p.GRPC.Service, ""
 	case late:
 		return ".timeoutSeconds", fmt.Sprint(p.TimeoutSeconds), fmt.Sprint(5 * max(p.TimeoutSeconds, 1))
 	case h != nil && (strings.Contains(low, "server gave http response to https") ||
@@ -219,4 +221,37 @@ func probeKillFinding(in In, c container, k probeKill, f *finding.Finding) {
 	field, value, want := probeField(c.spec, p, k.probe.Message, d)
 	f.Field, f.Value, f.Want = f.Field+field, value, want
 	f.Message += fmt.Sprintf(" Its %s probe %s.", k.probe.Probe, d.text)
+}
+
+// unnamedPort is the name of a port that a probe asks and that its container does not declare; ok
+// is false where there is no such thing.
+func unnamedPort(c *corev1.Container, p *corev1.Probe) (name string, ok bool) {
+	if p == nil || p.Exec != nil || p.GRPC != nil {
+		return "", false
+	}
+	port := intstr.IntOrString{}
+	switch {
+	case p.HTTPGet != nil:
+		port = p.HTTPGet.Port
+	case p.TCPSocket != nil:
+		port = p.TCPSocket.Port
+	}
+	n, _ := probePort(c, p)
+	return port.StrVal, port.Type == intstr.String && n == 0
+}
+
+// unknownGRPCService explains a gRPC probe for a service of which the program's health service does
+// not know.
+func unknownGRPCService(in In, f journal.Probed, output string) probeDiagnosis {
+	service := ""
+	fix := editedProbe(in, f, "ask how the whole program is: without a service", func(x *corev1.Probe) {
+		if x.GRPC != nil && x.GRPC.Service != nil {
+			service, x.GRPC.Service = *x.GRPC.Service, nil
+		}
+	})
+	return probeDiagnosis{text: fmt.Sprintf("asks for the health of service %q (grpc.service), of which the "+
+		"program does "+
+		"not know: %s", service, output), neverRight: true, fixes: append([]Fix{fix}, textFixes("or name a "+
+		"service that "+
+		"the program reports, letter by letter")...)}
 }

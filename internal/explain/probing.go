@@ -23,6 +23,9 @@ type probeDiagnosis struct {
 	commands []Fix // commands that show more and change nothing
 	// otherHost says that the probe asks another host than the Pod, and does not reach it
 	otherHost bool
+	// neverRight says that the probe asks what no time makes right, such as an address on which the
+	// program does not listen
+	neverRight bool
 }
 
 // probeOf returns a container's probe by its kind in the journal.
@@ -65,6 +68,8 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 			f.Connection == journal.ProbeConnected || in.NoJournal && f.Connection == "")) &&
 		!strings.Contains(low, "refused"):
 		t = noHealthService(in, f, output)
+	case p.GRPC != nil && strings.Contains(low, "unknown service"):
+		t = unknownGRPCService(in, f, output)
 	case networked && (strings.Contains(low, "connection refused") || f.Connection == journal.ProbeRefused):
 		t = wrongPort(in, c, f, port)
 	case p.HTTPGet != nil && port == 0:
@@ -131,6 +136,7 @@ func wrongPort(in In, c *corev1.Container, f journal.Probed, port int) probeDiag
 		t.text = fmt.Sprintf("asks port %d on the Pod's address (connection refused), and the process listens on %s "+
 			"only", port, joinList(local))
 		t.fixes = textFixes("let the program listen on every address (0.0.0.0)")
+		t.neverRight = true
 		return t
 	case len(open) > 0:
 		t.text += "; the Pod's processes listen on " + joinList(open)
@@ -345,7 +351,7 @@ func killedByProbeCause(a *Answer, in In, c container, k probeKill) {
 			"which times periodSeconds %d is %s", times, p.PeriodSeconds, ago(secondsOf(int64(times*p.PeriodSeconds)))),
 			func(x *corev1.Probe) { x.FailureThreshold = times }))
 	}
-	if k.probe.Probe == "liveness" && c.spec.StartupProbe == nil && !wasEverAlive(in, c) {
+	if k.probe.Probe == "liveness" && c.spec.StartupProbe == nil && !wasEverAlive(in, c) && !w.neverRight {
 		a.Fixes = append(a.Fixes,
 			editedContainer(in, c.spec.Name,
 				"it never answered before it was stopped: give it time to start with a startupProbe (5 minutes)",

@@ -12,8 +12,8 @@ import (
 var programDirectories = []string{"/bin", "/usr/bin"}
 
 // hidingMount is the mount below which a program should be that is not there: what the image has
-// there cannot be seen.
-func hidingMount(c container, program string) (m corev1.VolumeMount, index int, ok bool) {
+// there cannot be seen. A volume that shows the program hides nothing that is missed.
+func hidingMount(in In, c container, program string) (m corev1.VolumeMount, index int, ok bool) {
 	if !strings.Contains(program, "/") && !strings.Contains(program, " ") {
 		for _, dir := range programDirectories {
 			if m, index, ok = mountIndex(c, dir); ok {
@@ -25,22 +25,63 @@ func hidingMount(c container, program string) (m corev1.VolumeMount, index int, 
 	if !strings.HasPrefix(program, "/") {
 		return m, 0, false
 	}
+	if shownFile(in, c, program).there {
+		return m, 0, false
+	}
 	m, index, ok = mountIndex(c, program)
 	return m, index, ok && m.MountPath != program
 }
 
-// hiddenText is a sentence, with a space before it, about such a mount; empty where there is none.
-func hiddenText(c container, words string) string {
+// refusedStart is what a runtime's words about a program that it could not start come from: what a
+// volume shows as that program, or a volume that hides the image's.
+func refusedStart(in In, c container, words string) (restriction, bool) {
 	m := programPattern.FindStringSubmatch(words)
-	if m == nil {
-		return ""
+	if m == nil || in.Pod == nil {
+		return restriction{}, false
 	}
-	v, _, ok := hidingMount(c, m[1])
+	at := pathOf(in.Pod, c)
+	if r, ok := volumeProgram(in, c, m[1], words); ok {
+		return r, true
+	}
+	v, i, ok := hidingMount(in, c, m[1])
 	if !ok {
-		return ""
+		return restriction{}, false
 	}
-	return fmt.Sprintf(" Volume %s is mounted at %s and hides what the image has there: %s is looked for in the "+
+	r := restriction{field: fmt.Sprintf("%s.volumeMounts[%d].mountPath", at, i), value: v.MountPath,
+		want: "/mnt/" + v.Name}
+	if strings.Contains(strings.ToLower(words), "permission denied") { // it is there
+		r.want = ""
+		r.text = fmt.Sprintf("%s is of volume %s, which is mounted at %s: that file has no x bit, its user may "+
+			"not reach "+
+			"it, or the volume's file system is mounted without the right to run programs (noexec).", m[1], v.Name,
+			v.MountPath)
+		r.fixes = []Fix{{Description: fmt.Sprintf("give the file in volume %s mode 0755", v.Name)}, byShell(in, c,
+			m[1])}
+		return r, true
+	}
+	r.text = fmt.Sprintf("Volume %s is mounted at %s and hides what the image has there: %s is looked for in the "+
 		"volume.", v.Name, v.MountPath, m[1])
+	r.fixes = []Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("mount volume %s elsewhere than at %s, for instance "+
+		"at /mnt/%s", v.Name, v.MountPath, v.Name), func(x *corev1.Container) {
+		for i := range x.VolumeMounts {
+			if x.VolumeMounts[i].MountPath == v.MountPath {
+				x.VolumeMounts[i].MountPath = "/mnt/" + v.Name
+			}
+		}
+	}), {Description: fmt.Sprintf("or put %s into the volume", m[1])}}
+	return r, true
+}
+
+// startRefusedText is a sentence, with a space before it, about what refusedStart finds; empty
+// where that is nothing.
+func startRefusedText(in In, c container, words string) string {
+	if dir := workingDirOf(c, words); dir != "" {
+		return workingDirText(dir, words)
+	}
+	if r, ok := refusedStart(in, c, words); ok {
+		return " " + r.text
+	}
+	return ""
 }
 
 // programFixes are remedies for a program that the runtime could not start, from its words.
@@ -49,15 +90,8 @@ func programFixes(in In, c container, words string) []Fix {
 	if m == nil {
 		return startFixes(in, c, words)
 	}
-	if v, _, ok := hidingMount(c, m[1]); ok {
-		say := fmt.Sprintf("mount volume %s elsewhere than at %s, for instance at /mnt/%s", v.Name, v.MountPath, v.Name)
-		return []Fix{editedContainer(in, c.spec.Name, say, func(x *corev1.Container) {
-			for i := range x.VolumeMounts {
-				if x.VolumeMounts[i].MountPath == v.MountPath {
-					x.VolumeMounts[i].MountPath = "/mnt/" + v.Name
-				}
-			}
-		}), {Description: fmt.Sprintf("or put %s into the volume", m[1])}}
+	if r, ok := refusedStart(in, c, words); ok {
+		return r.fixes
 	}
 	return append(oneWordFix(in, c, m[1]), Fix{Description: fmt.Sprintf(
 		"correct the command: %s is not in the image %s, or cannot be executed", m[1], c.spec.Image)})

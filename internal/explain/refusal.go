@@ -37,7 +37,7 @@ func refusalText(r journal.NodeRefusal, in In) string {
 		}
 		if len(taints) > 0 {
 			return fmt.Sprintf("%s has the taint %s that the Pod does not tolerate", r.Node,
-				strings.Join(taints, " and "))
+				strings.Join(taints, " and ")) + taintReasons(n)
 		}
 	}
 	s := r.Node + ": " + strings.Join(r.Messages, ", ")

@@ -161,3 +161,24 @@ func ownTaint(f finding.Finding, n *corev1.Node, t corev1.Taint, c corev1.NodeCo
 	f.Remedies = []finding.Remedy{{Say: mend + "; the taint comes back while it is so"}}
 	return f
 }
+
+// taintReasons says, after the taints of a node, for which of its conditions its controller set
+// them; empty where it set none.
+func taintReasons(n *corev1.Node) string {
+	var parts []string
+	for _, t := range n.Spec.Taints {
+		c := conditionOfTaint(n, t.Key)
+		if c == nil {
+			continue
+		}
+		part := fmt.Sprintf("%s is %s (%s: %s)", c.Type, c.Status, c.Reason, strings.TrimSuffix(oneLine(c.Message),
+			"."))
+		if !slices.Contains(parts, part) {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return ", for its " + strings.Join(parts, ", and its ")
+}

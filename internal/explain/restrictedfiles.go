@@ -93,3 +93,43 @@ func itemMode(in In, m corev1.VolumeMount, at int, file string) (restriction, bo
 	}
 	return restriction{}, false
 }
+
+// imageUserDenied is the user that an image names, of a container whose spec names none, whom the
+// image's own files keep out.
+func imageUserDenied(in In, c container, at, file string) (restriction, bool) {
+	uid := imageUser(c)
+	if file == "" || uid == 0 {
+		return restriction{}, false
+	}
+	return restriction{field: at + ".image", value: c.spec.Image, text: fmt.Sprintf("It runs as user %d, whom its "+
+		"image "+
+		"names (runAsUser is not set), and the image's file %s is not open to that one.", uid, file),
+		fixes: append(scratchFix(in, c, path.Dir(file)), asUser(in, c, 0, "or run it as root: what breaks out is "+
+			"root on "+
+			"the node"))}, true
+}
+
+// imageUser is the user that a container runs as by its status; 0 where that does not say.
+func imageUser(c container) int64 {
+	if c.status == nil || c.status.User == nil || c.status.User.Linux == nil {
+		return 0
+	}
+	return c.status.User.Linux.UID
+}
+
+// notExecutable is the mode of a volume's files, which all may read: what is denied is to run them.
+func notExecutable(in In, volume int, file string, mode int32) restriction {
+	v := in.Pod.Spec.Volumes[volume]
+	kind, name := "projected", v.Name
+	switch {
+	case v.Secret != nil:
+		kind = "secret"
+	case v.ConfigMap != nil:
+		kind = "configMap"
+	}
+	return restriction{field: fmt.Sprintf("spec.volumes[%d].%s.defaultMode", volume, kind), value: fmt.Sprint(mode),
+		want: "493", text: fmt.Sprintf("%s of volume %s has mode %04o, which lets nobody run it: it needs 0755.",
+			file, name, mode),
+		fixes: []Fix{editedPodFix(in, "let the files be run: defaultMode 0755",
+			func(s *corev1.PodSpec) { setMode(&s.Volumes[volume], 0o755) })}}
+}

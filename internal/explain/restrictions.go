@@ -138,7 +138,7 @@ func notPermitted(in In, c container, at, line string) (restriction, bool) {
 	uid, field, known := userOf(in.Pod, c, at)
 	if m, _, ok := mountIndex(c, file); ok {
 		if !known {
-			uid = 0
+			uid, field = imageUser(c), at+".image"
 		}
 		return modeForbids(in, m, file, user{uid, field})
 	}
@@ -165,6 +165,9 @@ func notPermitted(in In, c container, at, line string) (restriction, bool) {
 				joined(s.Capabilities.Drop)), fixes: []Fix{editedContainer(in, c.spec.Name,
 				"give the capabilities back: what breaks in has them too",
 				func(x *corev1.Container) { x.SecurityContext.Capabilities.Drop = nil })}}, true
+	}
+	if r, ok := imageUserDenied(in, c, at, file); ok && !known {
+		return r, true
 	}
 	if known && uid != 0 && file != "" {
 		return restriction{field: field, value: fmt.Sprint(uid),
@@ -255,22 +258,6 @@ func setMode(v *corev1.Volume, mode int32) {
 	}
 }
 
-// notExecutable is the mode of a volume's files, which all may read: what is denied is to run them.
-func notExecutable(in In, volume int, file string, mode int32) restriction {
-	v := in.Pod.Spec.Volumes[volume]
-	kind, name := "projected", v.Name
-	switch {
-	case v.Secret != nil:
-		kind = "secret"
-	case v.ConfigMap != nil:
-		kind = "configMap"
-	}
-	return restriction{field: fmt.Sprintf("spec.volumes[%d].%s.defaultMode", volume, kind), value: fmt.Sprint(mode),
-		want: "493", text: fmt.Sprintf("%s of volume %s has mode %04o, which lets nobody run it.", file, name, mode),
-		fixes: []Fix{editedPodFix(in, "let the files be run: defaultMode 0755",
-			func(s *corev1.PodSpec) { setMode(&s.Volumes[volume], 0o755) })}}
-}
-
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 // fileMissing is why a file is not there: no token is given, a volume does not hold it, or a mount
@@ -292,6 +279,9 @@ func fileMissing(in In, c container, at, file string) (restriction, bool) {
 	}
 	if m, i, ok := mountIndex(c, file); ok {
 		if !isAPIVolume(in.Pod, m.Name) || strings.HasPrefix(m.MountPath, tokenPath) {
+			return restriction{}, false
+		}
+		if shownFile(in, c, file).there {
 			return restriction{}, false
 		}
 		if r, ok := nearFile(in, m, file); ok {

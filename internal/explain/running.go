@@ -16,11 +16,10 @@ func exitText(c container, t *corev1.ContainerStateTerminated) string {
 	s := fmt.Sprintf("exit code %d (%s)", t.ExitCode, t.Reason)
 	switch {
 	case t.Reason == "OOMKilled":
-		limit := "no limit of its own"
+		s += ", it used more memory than it may"
 		if q, ok := c.spec.Resources.Limits[corev1.ResourceMemory]; ok {
-			limit = "limit " + q.String()
+			s += " (limit " + q.String() + ")"
 		}
-		s += ", it used more memory than it may (" + limit + ")"
 	case t.ExitCode == 137:
 		s += ", killed by SIGKILL"
 	case t.ExitCode == 143:
@@ -91,14 +90,15 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 	case neverStarted(t):
 		words := strings.TrimSuffix(strings.TrimSpace(plainWords(t.Message)), ".")
 		a.Facts = append(a.Facts, runtimesWords(t.Message)...)
-		a.Cause = fmt.Sprintf("%s cannot be started: %s.%s%s", c.title(), words, hiddenText(c, words),
-			c.blockedContainers(in))
+		a.Cause = fmt.Sprintf("%s cannot be started: %s.%s%s", c.title(), words,
+			startRefusedText(in, c, words), c.blockedContainers(in))
 		a.Fixes = append(a.Fixes, programFixes(in, c, t.Message)...)
 		return
 	case t.ExitCode == 0 && !c.init && in.Pod.Spec.RestartPolicy == corev1.RestartPolicyAlways:
 		a.Cause = fmt.Sprintf("%s ends%s with %s: its program says that all went well, and restartPolicy Always "+
 			"starts it anew.", c.title(), again, exitText(c, t))
 		lastLogs(a, in, c)
+		shellWithoutInput(a, in, c, t)
 		a.Fixes = append(a.Fixes, Fix{Description: "let the program stay in the foreground, or, if it has done " +
 			"its work, run it as a Job"})
 	default:
@@ -107,6 +107,7 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 			a.Facts = append(a.Facts, memoryText(in, c)...)
 		}
 		causeInLogs(a, in, c, t)
+		startedByRule(a, in, c, t)
 	}
 	a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
 }

@@ -17,6 +17,12 @@ func lineExplained(in In, c container, at, line string) (restriction, bool) {
 	if r, ok := programRefused(in, c, at, line); ok {
 		return r, true
 	}
+	if r, ok := noMoreProcesses(in, line); ok {
+		return r, true
+	}
+	if r, ok := addressInUse(in, c, at, line); ok {
+		return r, true
+	}
 	if r, ok := otherAlias(in, line); ok {
 		return r, true
 	}
@@ -41,6 +47,9 @@ func programRefused(in In, c container, at, line string) (restriction, bool) {
 		program, why = m[1], m[2]
 	} else if m := refusedProcess.FindStringSubmatch(line); m != nil {
 		program, why = firstWord(c), m[1]
+	}
+	if r, ok := volumeProgram(in, c, program, why); ok {
+		return r, true
 	}
 	if _, mounted := mountOf(c, program); mounted || program == "" {
 		return restriction{}, false

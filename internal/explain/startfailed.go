@@ -38,6 +38,22 @@ func workingDirOf(c container, words string) string {
 	return ""
 }
 
+// workingDirText is a sentence, with a space before it, about a working directory to which a
+// runtime's words say that it cannot go.
+func workingDirText(dir, words string) string {
+	switch {
+	case strings.Contains(words, "not a directory"), strings.Contains(words, "file exists"):
+		return fmt.Sprintf(" That is of its workingDir, %s: it, or a part of it, is a file in the image and no "+
+			"directory.",
+			dir)
+	case strings.Contains(words, "read-only"):
+		return fmt.Sprintf(" That is of its workingDir, %s: the image has no such directory, and the runtime "+
+			"cannot make "+
+			"it where it may not write.", dir)
+	}
+	return fmt.Sprintf(" That is of its workingDir, %s.", dir)
+}
+
 // startFixes are remedies for a container that the runtime could not start, where its words name no
 // program.
 func startFixes(in In, c container, words string) []Fix {

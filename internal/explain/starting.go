@@ -40,8 +40,11 @@ func volumesWaiting(in In) *Answer {
 		return nil
 	}
 	a := &Answer{State: "ContainerCreating", Since: at, Cause: fmt.Sprintf("Volume %s (%s) is not ready: %s.", w.Volume,
-		w.Type, strings.TrimSuffix(w.Message, ".")),
+		volumeSource(in, w), strings.TrimSuffix(oneLine(w.Message), ".")),
 		Next: "it is tried again with growing pauses, and at once when the missing object appears"}
+	if behindClaim(a, in, w) {
+		return a
+	}
 	if m := objectPattern.FindStringSubmatch(w.Message); m != nil {
 		objectMissing(a, in, objectKey{kind: kinds[m[1]], name: m[2]})
 	}
@@ -160,21 +163,6 @@ func createHint(text string) string {
 		return "make the path on the node, or use a hostPath type that creates it"
 	}
 	return "mend what the text names"
-}
-
-func sandboxFailed(in In) *Answer {
-	if in.Pod == nil || !notStarted(in.Pod) {
-		return nil
-	}
-	call, at, ok := newest[journal.Called](in, func(c journal.Called) bool { return c.Method == "RunPodSandbox" })
-	if !ok || call.Error == "" {
-		return nil
-	}
-	return &Answer{State: "ContainerCreating", Since: at,
-		Cause: "The runtime cannot make the Pod's sandbox (network and namespaces): " + call.Error,
-		Next:  "it is tried again",
-		Fixes: textFixes("read the runtime's message above; the network's configuration lies where --cni-conf-dir " +
-			"points")}
 }
 
 func starting(in In) *Answer {

@@ -41,8 +41,8 @@ type Subject struct {
 	Objects          *finding.Cluster     // what the object depends on; nil: not read
 }
 
-// WorstPod returns the Pod to explain first: an unhealthy one of the newest template; of a Job one
-// that failed, rather than the next that only just starts.
+// WorstPod returns the Pod to explain first: an unhealthy one of the newest template; one that
+// failed or was refused, rather than the next that only just starts.
 func WorstPod(pods []*corev1.Pod, now time.Time) *corev1.Pod {
 	sick := slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool {
 		return pod.IsReady(p) || p.Status.Phase == corev1.PodSucceeded
@@ -53,6 +53,7 @@ func WorstPod(pods []*corev1.Pod, now time.Time) *corev1.Pod {
 	if len(sick) == 0 {
 		return nil
 	}
+	refused := slices.ContainsFunc(sick, func(p *corev1.Pod) bool { return refusedLately(p, now) })
 	return slices.MinFunc(sick, func(a, b *corev1.Pod) int {
 		leaving := func(p *corev1.Pod) int {
 			if p.DeletionTimestamp != nil {
@@ -60,7 +61,8 @@ func WorstPod(pods []*corev1.Pod, now time.Time) *corev1.Pod {
 			}
 			return 0
 		}
-		return cmp.Or(cmp.Compare(leaving(a), leaving(b)), cmp.Compare(nextAttempt(a, now), nextAttempt(b, now)),
+		return cmp.Or(cmp.Compare(leaving(a), leaving(b)), cmp.Compare(nextAttempt(a, now, refused),
+			nextAttempt(b, now, refused)),
 			b.CreationTimestamp.Compare(a.CreationTimestamp.Time),
 			strings.Compare(a.Name, b.Name))
 	})
@@ -283,7 +285,7 @@ func (s Subject) explainByPod(a *Answer, state string, want, ready int32) {
 	a.State, a.Since, a.Next = state, w.Since, w.Next
 	a.Cause = fmt.Sprintf("%d of %d Pods are ready. Pod %s is %s: %s", ready, want, s.WorstPod.Ref.Name, w.State,
 		w.Cause)
-	a.Facts = append(a.Facts, w.Facts...)
+	a.Facts = append(append(a.Facts, s.refusedAlike()...), w.Facts...)
 	a.Fixes = append(a.Fixes, w.Fixes...)
 }
 

@@ -196,10 +196,12 @@ func finishedPod(in In) *Answer {
 		if c := condition(p, corev1.DisruptionTarget); c != nil {
 			a.Facts = append(a.Facts, fmt.Sprintf("%s: %s", c.Reason, c.Message))
 		}
+		refusedByKubelet(a, in)
 		return a
 	}
 	for _, c := range containers(p) {
-		if c.status != nil && c.status.State.Terminated != nil && c.status.State.Terminated.ExitCode != 0 {
+		if c.status != nil && c.status.State.Terminated != nil && c.status.State.Terminated.ExitCode != 0 &&
+			!endedWithItsPod(p, c, c.status.State.Terminated) {
 			t := c.status.State.Terminated
 			a.Since = t.FinishedAt.Time
 			if m := memoryStateOf(in, c, t); m.oomKilled {

@@ -32,6 +32,19 @@ func probePending(a *Answer, in In, c container, lead string) bool {
 		pr, at, requested = newest[journal.Probed](in,
 			func(f journal.Probed) bool { return f.Container == c.spec.Name && f.Probe != "liveness" })
 	}
+	if requested && pr.Result == "unknown" && p != nil {
+		if port, ok := unnamedPort(c.spec, probeOf(c.spec, pr.Probe)); ok {
+			w := portUnnamed(in, c.spec, pr, port)
+			a.Cause = fmt.Sprintf("%s: the %s probe of container %s %s. Such a result is not counted: the "+
+				"container stays "+
+				"as it is, neither ready nor restarted for it, until the probe can be run.", lead, pr.Probe,
+				c.spec.Name,
+				w.text)
+			a.Next = "the probe is tried again each period"
+			a.Fixes = append(append(a.Fixes, w.fixes...), logsOf(in, c.spec.Name))
+			return true
+		}
+	}
 	if requested && pr.Result == "unknown" {
 		a.Cause = fmt.Sprintf("%s: the %s probe of container %s cannot be run: %s. Such a result is not counted: the "+
 			"container stays as it is, neither ready nor restarted for it, until the probe can be run.", lead, pr.Probe,

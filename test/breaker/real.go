@@ -84,7 +84,7 @@ func realServes(container string) string {
 func realKinds() []kind {
 	var out []kind
 	for _, list := range [][]kind{realContainerKinds, realProbeKinds, realVolumeKinds, realImageKinds,
-		realNetworkKinds, realWorkloadKinds, realPairKinds, realEverydayKinds, realFreshKinds} {
+		realNetworkKinds, realWorkloadKinds, realPairKinds, realEverydayKinds, realFreshKinds, realNodeKinds} {
 		out = append(out, list...)
 	}
 	return out

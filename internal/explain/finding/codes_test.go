@@ -32,7 +32,9 @@ func TestCodesAreDocumented(t *testing.T) {
 	for _, name := range append(files, "../findings.go", "../endfindings.go", "../nodenotready.go", "../driver.go",
 		"../causefinding.go", "../restrictions.go",
 		"../deletedby.go", "../service.go", "../starting.go", "../hooks.go", "../probefield.go", "../initfile.go",
-		"../changedbefore.go", "../endedbytaint.go", "../roomheld.go", "../gangmembers.go", "../kernelkills.go") {
+		"../changedbefore.go", "../endedbytaint.go", "../roomheld.go", "../gangmembers.go", "../kernelkills.go",
+		"../profiles.go",
+		"../sandbox.go", "../claimvolume.go", "../startedagain.go", "../sharedlimits.go", "../kubeletrefused.go") {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil || strings.HasSuffix(name, "_test.go") {
 			continue

@@ -41,9 +41,22 @@ func (c *Cluster) newestEvent(o Object, accept func(*corev1.Event) bool) *corev1
 
 // explainedReasons are warnings that other causes explain with numbers.
 var explainedReasons = map[string]bool{"FailedScheduling": true, "BackOff": true, "Unhealthy": true, "Failed": true,
-	"FailedCreate": true, "FailedMount": true, "NodeNotReady": true, "CalculateExpectedPodCountFailed": true,
-	"NoPods": true, "UnmanagedPods": true, "ReplicaSetCreateError": true,
+	"FailedCreate": true, "FailedMount": true,
+	"FailedPostStartHook": true, "ErrImageNeverPull": true, "NodeNotReady": true,
+	"CalculateExpectedPodCountFailed": true,
+	"NoPods":                          true, "UnmanagedPods": true, "ReplicaSetCreateError": true,
 	"FailedGetContainerResourceMetric": true, "FailedGetResourceMetric": true, "FailedComputeMetricsReplicas": true}
+
+// passingReasons are warnings about what the kubelet counts as well: a probe that is sent to
+// another host has succeeded.
+var passingReasons = map[string]bool{"ProbeWarning": true}
+
+// tellsStatus reports whether a warning has the reason with which a Pod has failed: its status says
+// that too.
+func tellsStatus(o metav1.Object, reason string) bool {
+	p, ok := o.(*corev1.Pod)
+	return ok && p.Status.Phase == corev1.PodFailed && p.Status.Reason == reason
+}
 
 // warned tells warnings that other components wrote about an object, each reason once, newest.
 func warned(c *Cluster, o metav1.Object, self Object) []Finding {
@@ -53,7 +66,7 @@ func warned(c *Cluster, o metav1.Object, self Object) []Finding {
 		e := &c.Events[i]
 		if e.Type != corev1.EventTypeWarning || explainedReasons[e.Reason] || seen[e.Reason] ||
 			e.InvolvedObject.Kind != self.Kind || e.InvolvedObject.Name != self.Name ||
-			e.InvolvedObject.UID != "" && e.InvolvedObject.UID != o.GetUID() {
+			e.InvolvedObject.UID != "" && e.InvolvedObject.UID != o.GetUID() || tellsStatus(o, e.Reason) {
 			continue
 		}
 		newest := c.newestEvent(self, func(x *corev1.Event) bool { return x.Reason == e.Reason })
@@ -66,6 +79,9 @@ func warned(c *Cluster, o metav1.Object, self Object) []Finding {
 			who = newest.Source.Component
 		}
 		about, severity, related := self, Threat, []Object(nil)
+		if passingReasons[e.Reason] {
+			severity = Note
+		}
 		if node, ok := c.nodeOf(o, self, newest); ok {
 			about, severity, related = node, Note, []Object{self}
 		}

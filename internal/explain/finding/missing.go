@@ -79,6 +79,8 @@ func (c *Cluster) missing(r Reference, self Object) (Finding, bool) {
 	}
 	target := c.Get(r.To)
 	switch {
+	case target == nil && r.To.Kind == "ServiceAccount" && c.isBootstrap(self):
+		return f, false // Kubernetes makes such bindings for components that need not run as an account
 	case target == nil:
 		f.Message = fmt.Sprintf("%s %s names %s %s in %s, and there is none%s.", self.Kind, self.Name, r.To.Kind,
 			r.To.Name, r.Field, where(r.To))

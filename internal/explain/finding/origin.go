@@ -85,6 +85,18 @@ func (c *Cluster) fromLimitRange(p *corev1.Pod, self Object) []Finding {
 	return out
 }
 
+// DefaultLimit is the LimitRange of which a Pod's container has its limit of a resource, because
+// its manifest stated none; ok is false where that is not so, or not known.
+func (c *Cluster) DefaultLimit(p *corev1.Pod, container string, resource corev1.ResourceName) (name string, ok bool) {
+	for _, f := range c.fromLimitRange(p, objectOf("Pod", p)) {
+		if strings.HasSuffix(f.Field, ".default."+string(resource)) &&
+			strings.Contains(f.Message, " in container "+container+" of Pod ") {
+			return f.Object.Name, true
+		}
+	}
+	return "", false
+}
+
 // stateOwn states a resource in the outermost owner of a Pod, so that no default is taken.
 func (c *Cluster) stateOwn(p *corev1.Pod, what, name, container string) []Remedy {
 	owner := c.outermost(p, objectOf("Pod", p))

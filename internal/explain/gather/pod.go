@@ -54,6 +54,9 @@ func gatherInput(ctx context.Context, r *reader, q Question, arg string) (in exp
 		readElsewhere(ctx, r, in.Objects, self, explain.UnresolvedServices(in)...)
 		in.Drivers = readDrivers(ctx, r, in)
 		in.Kills = readKills(ctx, r, in.Pod)
+		if in.ClusterContext != nil && explain.NeedsProcessLimit(in) {
+			in.ClusterContext.ProcessLimit = processLimit(ctx, r.client, in.Pod.Spec.NodeName)
+		}
 	}
 	return in, err
 }

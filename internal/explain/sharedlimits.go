@@ -1,0 +1,141 @@
+package explain
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
+)
+
+// noProcessWords match what programs and runtimes print when they may make no further process or
+// thread.
+var noProcessWords = regexp.MustCompile(`(?i)\bfork\b[^\n]*resource temporarily unavailable|` +
+	`pthread_create[^\n]*(?:failed|resource temporarily unavailable)|unable to create (?:new )?(?:native )?thread|` +
+	`can(?:no|')t (?:fork|start new thread)|failed to create (?:new OS )?thread|newosproc`)
+
+// NeedsProcessLimit reports whether what a Pod's containers logged last speaks of processes that
+// could not be made.
+func NeedsProcessLimit(in In) bool {
+	for _, words := range in.LastLogs {
+		if noProcessWords.MatchString(words) {
+			return true
+		}
+	}
+	return false
+}
+
+// noMoreProcesses is the number of processes that a Pod may have on its node, of a line that says
+// that no more could be made.
+func noMoreProcesses(in In, line string) (restriction, bool) {
+	if !noProcessWords.MatchString(line) {
+		return restriction{}, false
+	}
+	node := in.Pod.Spec.NodeName
+	r := restriction{object: finding.Object{Kind: "Node", Name: node}, field: "podPidsLimit",
+		text: fmt.Sprintf("It could make no further process or thread: a Pod may have only so many on node %s "+
+			"(podPidsLimit of its kubelet), or the node has no more process ids.", node)}
+	if n := in.ClusterContext; n != nil && n.ProcessLimit > 0 {
+		r.value = strconv.FormatInt(n.ProcessLimit, 10)
+		r.text = fmt.Sprintf("It could make no further process or thread: a Pod may have %d of them, all its "+
+			"containers "+
+			"together, on node %s (podPidsLimit of its kubelet).", n.ProcessLimit, node)
+	}
+	r.fixes = textFixes("let the program make fewer processes and threads: smaller pools, or more Pods with less work "+
+		"each", fmt.Sprintf("or raise podPidsLimit in the configuration of the kubelet of node %s, and start it anew",
+		node))
+	return r, true
+}
+
+// inUseWords match what programs print when they cannot listen where another does.
+var inUseWords = regexp.MustCompile(`(?i)address (?:already )?in use|eaddrinuse|port (?:\d+ )?(?:is )?(?:already ` +
+	`)?in use`)
+
+// numberWords are numbers in a command line that may be ports.
+var numberWords = regexp.MustCompile(`(?:^|[\s:=])(\d{2,5})\b`)
+
+// portsNamed are the ports that a container declares, or that its command line names.
+func portsNamed(c *corev1.Container) []string {
+	var out []string
+	for _, p := range c.Ports {
+		out = append(out, strconv.Itoa(int(p.ContainerPort)))
+	}
+	for _, word := range slices.Concat(c.Command, c.Args) {
+		for _, m := range numberWords.FindAllStringSubmatch(word, -1) {
+			out = append(out, m[1])
+		}
+	}
+	return out
+}
+
+// addressInUse is who listens where a container wants to, of a line that says that somebody does:
+// another container of its Pod, as all share one network, or its node.
+func addressInUse(in In, c container, at, line string) (restriction, bool) {
+	if !inUseWords.MatchString(line) {
+		return restriction{}, false
+	}
+	wanted := portsNamed(c.spec)
+	said := ""
+	if m := portPattern.FindStringSubmatch(line); m != nil {
+		said, wanted = m[1], []string{m[1]}
+	}
+	for _, other := range containers(in.Pod) {
+		if other.spec.Name == c.spec.Name || other.status == nil || other.status.State.Running == nil {
+			continue
+		}
+		for _, port := range wanted {
+			if !slices.Contains(portsNamed(other.spec), port) {
+				continue
+			}
+			return restriction{field: portField(c, at, port), value: port, text: fmt.Sprintf("It cannot listen on "+
+				"port %s: "+
+				"container %s of the same Pod does, and the containers of a Pod share one network.", port,
+				other.spec.Name),
+				fixes: textFixes(fmt.Sprintf("let %s or %s listen on another port than %s, or run them in Pods of "+
+					"their own",
+					c.spec.Name, other.spec.Name, port))}, true
+		}
+	}
+	if in.Pod.Spec.HostNetwork {
+		port := ""
+		if said != "" {
+			port = " " + said
+		}
+		return restriction{field: "spec.hostNetwork", value: "true", text: fmt.Sprintf("It cannot listen on port%s: a "+
+			"program of node %s, or another Pod in its network, does, and hostNetwork lets the Pod share the "+
+			"node's network.",
+			port, in.Pod.Spec.NodeName), fixes: []Fix{editedPodFix(in, "give the Pod a network of its own: without "+
+			"hostNetwork", func(s *corev1.PodSpec) {
+			s.HostNetwork = false
+			for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
+				for i := range list {
+					for j := range list[i].Ports {
+						list[i].Ports[j].HostPort = 0 // the API server set it for hostNetwork
+					}
+				}
+			}
+		}), {Description: "or let it listen on a port that is free on the node"}}}, true
+	}
+	return restriction{}, false
+}
+
+// portField is where a container names a port.
+func portField(c container, at, port string) string {
+	for i, p := range c.spec.Ports {
+		if strconv.Itoa(int(p.ContainerPort)) == port {
+			return fmt.Sprintf("%s.ports[%d].containerPort", at, i)
+		}
+	}
+	for list, words := range map[string][]string{"command": c.spec.Command, "args": c.spec.Args} {
+		for i, w := range words {
+			if strings.Contains(w, port) {
+				return fmt.Sprintf("%s.%s[%d]", at, list, i)
+			}
+		}
+	}
+	return at
+}
