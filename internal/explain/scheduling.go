@@ -207,6 +207,11 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 		refusals = slices.Concat(chosen, rest)
 		a.Cause, a.refusals = noNodeText(refusals, in), refusals
 		furtherObstacles(a, in, chosen)
+		if len(rest) > 0 { // what else there is to the nodes that the Pod rules out is no cause
+			var beside Answer
+			furtherObstacles(&beside, in, rest)
+			a.refusals = append(slices.Clone(a.refusals), beside.refusals...)
+		}
 	}
 	for i, n := range refusals {
 		if i == maxNodesShown {
