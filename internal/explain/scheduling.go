@@ -240,7 +240,8 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 	if len(remedies) == 0 {
 		chosen, _ := in.chosen(refusals)
 		if resourceMissing(refusals, in) != "" {
-			chosen = slices.DeleteFunc(slices.Clone(chosen), func(r journal.NodeRefusal) bool { return len(r.Shortages) == 0 })
+			chosen = slices.DeleteFunc(slices.Clone(chosen),
+				func(r journal.NodeRefusal) bool { return len(r.Shortages) == 0 })
 		}
 		a.Fixes = append(a.Fixes, pluginHints(in, chosen)...)
 	}

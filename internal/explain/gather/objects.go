@@ -107,9 +107,7 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 			}
 		}
 	}
-	if ask.kind == "CustomResourceDefinition" {
-		addInstances(ctx, r, c)
-	}
+	addInstances(ctx, r, c, ask.kind)
 	if ask.all || ask.demand.storage && hasSources(c) || slices.Contains(aboutAPI, ask.kind) {
 		c.Served, c.Unscoped = readServed(r)
 	}
