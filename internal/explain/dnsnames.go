@@ -88,7 +88,8 @@ func nameUnresolved(a *Answer, in In, c container, failureText string) bool {
 		a.Cause += fmt.Sprintf(" It cannot resolve %s, and no Service of namespace %s is called so.", host,
 			in.Ref.Namespace)
 		if others := in.Objects.ServiceElsewhere(in.Ref.Namespace, host); len(others) > 0 {
-			a.Cause += fmt.Sprintf(" Namespace %s has one: a name alone is looked for in the Pod's own.", joinList(others))
+			a.Cause += fmt.Sprintf(" Namespace %s has one: a name alone is looked for in the Pod's own.",
+				joinList(others))
 			a.Fixes = append(textFixes("ask for "+host+"."+others[0]), a.Fixes...)
 		}
 	case !answered:

@@ -74,7 +74,7 @@ func leadWithReference(a *Answer, more []finding.Finding) {
 	}
 }
 
-// setsPlacement are kinds that decide beside a Pod's own spec where it may run: what they set stands
-// in no template, and is set again.
+// setsPlacement are kinds that decide beside a Pod's own spec where it may run: what they set
+// stands in no template, and is set again.
 var setsPlacement = []string{"StorageClass", "RuntimeClass", "MutatingAdmissionPolicy",
 	"MutatingWebhookConfiguration"}

@@ -96,12 +96,15 @@ func TestChosenNodesComeFirst(t *testing.T) {
 		want string
 	}{
 		{"a port", refused("NodePorts", "no free ports", "host port 80 is taken by shop/old"),
-			"No node fits. w1: no free ports (host port 80 is taken by shop/old). The other 5 nodes are ruled out by its " +
+			"No node fits. w1: no free ports (host port 80 is taken by shop/old). The other 5 nodes are ruled out " +
+				"by its " +
 				"nodeSelector pool=web."},
 		{"a component's taint", refused("TaintToleration", "untolerated taint(s)",
 			"node.cloudprovider.kubernetes.io/uninitialized"),
-			"No node fits. w1 has the taint node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule (as no cloud " +
-				"controller manager has initialized the node) that the Pod does not tolerate. The other 5 nodes are ruled " +
+			"No node fits. w1 has the taint node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule (as no " +
+				"cloud " +
+				"controller manager has initialized the node) that the Pod does not tolerate. The other 5 nodes " +
+				"are ruled " +
 				"out by its nodeSelector pool=web."},
 		{"none is chosen", refusals,
 			"No node fits. 5 nodes: node(s) didn't match Pod's node affinity/selector (a1, a2, a3, …)."},
@@ -136,7 +139,8 @@ func TestLeadWithCause(t *testing.T) {
 		want  string
 	}{
 		{"its stage", "", []finding.Stage{finding.StageCreation}, []finding.Finding{
-			f("Other", finding.StageReference, finding.Broken), f("Mine", finding.StageCreation, finding.Broken)}, "Mine"},
+			f("Other", finding.StageReference, finding.Broken), f("Mine", finding.StageCreation, finding.Broken)},
+			"Mine"},
 		{"only words", "", []finding.Stage{finding.StageCreation}, []finding.Finding{
 			f("PodsRefused", finding.StageCreation, finding.Broken)}, ""},
 		{"a threat", "", []finding.Stage{finding.StageCreation}, []finding.Finding{
@@ -157,10 +161,11 @@ func TestLeadWithCause(t *testing.T) {
 	}
 }
 
-// What a class, a RuntimeClass or an admission policy sets stands before the nodes' refusals, and no
-// remedy takes it off the Pod, where it would come back.
+// What a class, a RuntimeClass or an admission policy sets stands before the nodes' refusals, and
+// no remedy takes it off the Pod, where it would come back.
 func TestWhatSetsPlacementLeads(t *testing.T) {
-	a := Answer{Cause: noNodeFits + " n1: no label.", Fixes: textFixes("drop kata=true from nodeSelector: it goes to n1",
+	a := Answer{Cause: noNodeFits + " n1: no label.", Fixes: textFixes("drop kata=true from nodeSelector: it goes "+
+		"to n1",
 		"label node n1 kata=true")}
 	leadWithReference(&a, []finding.Finding{{Code: "SetByAdmission", Severity: finding.Threat, Value: "kata=true",
 		Object: finding.Object{Kind: "RuntimeClass", Name: "kata"}, Message: "RuntimeClass kata sets kata=true."}})
@@ -191,7 +196,8 @@ func TestWhyObjectsThatGoOrWait(t *testing.T) {
 	}
 	indexed := &batchv1.Job{ObjectMeta: meta, Spec: batchv1.JobSpec{Completions: &three, BackoffLimitPerIndex: &zero},
 		Status: batchv1.JobStatus{Failed: 2, FailedIndexes: &failed, Conditions: []batchv1.JobCondition{{
-			Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "FailedIndexes", Message: "has failed indexes"}}}}
+			Type: batchv1.JobFailed, Status: corev1.ConditionTrue, Reason: "FailedIndexes", Message: "has failed " +
+				"indexes"}}}}
 	cron := &batchv1.CronJob{ObjectMeta: meta, Spec: batchv1.CronJobSpec{Schedule: "* * * * *"}}
 	refusal := corev1.Event{Reason: "FailedCreate", LastTimestamp: at(-time.Second),
 		Message: `(combined from similar events): Error creating job: jobs.batch "x-1" is forbidden: no`}
@@ -216,7 +222,8 @@ func TestWhyObjectsThatGoOrWait(t *testing.T) {
 			[]string{"without Pods"}},
 		{"failed indexes", Subject{Kind: "job", Object: indexed}, []string{"The failed indexes are 1,3 of 3."}, nil},
 		{"Jobs refused", Subject{Kind: "cronjob", Object: cron, Events: []corev1.Event{refusal}},
-			[]string{"is without Jobs", `refuses them: jobs.batch "x-1" is forbidden: no.`}, []string{"waits for its time"}},
+			[]string{"is without Jobs", `refuses them: jobs.batch "x-1" is forbidden: no.`}, []string{"waits for " +
+				"its time"}},
 		{"a set that its Deployment keeps", Subject{Kind: "replicaset", Object: set},
 			[]string{"Deployment web decides that"}, []string{"run one"}},
 		{"not available yet", Subject{Kind: "deployment", Object: soon, Pods: []*corev1.Pod{ready}},
@@ -244,7 +251,8 @@ func TestWhyObjectsThatGoOrWait(t *testing.T) {
 // only its own.
 func TestOverviewTellsItsOwnFirst(t *testing.T) {
 	broken := func(kind, ns string, related ...finding.Object) finding.Finding {
-		return finding.Finding{Code: kind, Object: finding.Object{Kind: kind, Namespace: ns, Name: "x"}, Related: related,
+		return finding.Finding{Code: kind, Object: finding.Object{Kind: kind, Namespace: ns, Name: "x"},
+			Related: related,
 			Message: kind + " is broken."}
 	}
 	o := NewOverview("namespace shop", []finding.Finding{broken("CertificateSigningRequest", ""),
@@ -268,8 +276,8 @@ func TestOverviewTellsItsOwnFirst(t *testing.T) {
 	}
 }
 
-// The last words of a container that no other one has come after are not those of a previous one.
-func TestLastWordsOfOneThatStays(t *testing.T) {
+// The log of a container that no other one has come after is not that of a previous one.
+func TestLogOfAContainerThatStays(t *testing.T) {
 	in := base()
 	last := ended0(42, "Error")
 	last.ContainerID = "containerd://1"

@@ -93,6 +93,7 @@ func (s Subject) untilAvailable() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d ready Pods count as available %d s after they became ready (minReadySeconds), the last in %s",
+	return fmt.Sprintf("%d ready Pods count as available %d s after they became ready (minReadySeconds), the last "+
+		"in %s",
 		n, seconds, ago(left))
 }

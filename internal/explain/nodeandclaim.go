@@ -68,8 +68,7 @@ func (s Subject) node(a *Answer, n *corev1.Node) {
 // claim explains what a PersistentVolumeClaim waits for.
 func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 	a.State, a.Since = string(c.Status.Phase), c.CreationTimestamp.Time
-	var users []string
-	var running []string
+	var users, running []string
 	for _, p := range s.Pods {
 		users = append(users, p.Name)
 		if p.DeletionTimestamp == nil {

@@ -34,7 +34,8 @@ func nextThere(p *corev1.Pod, c corev1.NodeCondition) string {
 	if p.DeletionTimestamp == nil || c.Status == corev1.ConditionFalse {
 		return tolerationText(p, c)
 	}
-	return "the Pod is being deleted, and stays until its kubelet says that its containers have ended, or its node is " +
+	return "the Pod is being deleted, and stays until its kubelet says that its containers have ended, or its node " +
+		"is " +
 		"gone"
 }
 

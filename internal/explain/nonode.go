@@ -77,8 +77,8 @@ func noNodeText(all []journal.NodeRefusal, in In) string {
 	return strings.Join(out, " ") + podsInOtherNamespaces(all, in) + misspeltLabel(all, in)
 }
 
-// selectorText is a sentence, with a space before it, about the expression of a claim or of its class
-// that devices do not meet.
+// selectorText is a sentence, with a space before it, about the expression of a claim or of its
+// class that devices do not meet.
 func selectorText(r journal.NodeRefusal, in In) string {
 	judge := refusalFields[r.Plugin]
 	if judge == nil {

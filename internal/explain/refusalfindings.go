@@ -109,9 +109,10 @@ func nodeRefuses(in In, r journal.NodeRefusal) []finding.Finding {
 			if m, ok := whatif.ManagedTaintOf(t.Key); ok {
 				f.Code = "Tainted"
 				f.Field, f.Value = fmt.Sprintf("spec.taints[%d]", i), t.ToString()
-				f.Message = fmt.Sprintf("Node %s has the taint %s, as %s: it is taken off when that has passed.", n.Name,
+				f.Message = fmt.Sprintf("Node %s has the taint %s, as %s: it is taken off when that has passed.",
+					n.Name,
 					t.ToString(), m.Since)
-				f.Remedies = []finding.Remedy{{Say: m.Mend}}
+				f.Remedies = []finding.Remedy{{Say: m.Fix}}
 				return []finding.Finding{f}
 			}
 			f.Code, f.Severity = "Tainted", finding.Note

@@ -206,7 +206,14 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 		chosen, rest := in.chosen(refusals)
 		refusals = slices.Concat(chosen, rest)
 		a.Cause, a.refusals = noNodeText(refusals, in), refusals
-		furtherObstacles(a, in, chosen)
+		if resourceMissing(refusals, in) == "" { // else no node is near
+			furtherObstacles(a, in, chosen)
+		}
+		if len(rest) > 0 { // what else there is to the nodes that the Pod rules out is no cause
+			var beside Answer
+			furtherObstacles(&beside, in, rest)
+			a.refusals = append(slices.Clone(a.refusals), beside.refusals...)
+		}
 	}
 	for i, n := range refusals {
 		if i == maxNodesShown {
@@ -232,6 +239,10 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 	preemption(a, in)
 	if len(remedies) == 0 {
 		chosen, _ := in.chosen(refusals)
+		if resourceMissing(refusals, in) != "" {
+			chosen = slices.DeleteFunc(slices.Clone(chosen),
+				func(r journal.NodeRefusal) bool { return len(r.Shortages) == 0 })
+		}
 		a.Fixes = append(a.Fixes, pluginHints(in, chosen)...)
 	}
 }

@@ -101,7 +101,7 @@ func WhyObject(s Subject) Answer {
 	if _, ok := s.Object.(*corev1.Namespace); ok {
 		more = append(more, s.inside()...)
 	}
-	s.judge(&a, more)
+	s.explainKind(&a, more)
 	told := a.Findings
 	if s.WorstPod != nil {
 		own := Why(*s.WorstPod)
@@ -118,8 +118,8 @@ func WhyObject(s Subject) Answer {
 	return a
 }
 
-// judge sets state and cause by the rules of the object's kind. more are findings about it.
-func (s Subject) judge(a *Answer, more []finding.Finding) {
+// explainKind sets state and cause by the rules of the object's kind. more are findings about it.
+func (s Subject) explainKind(a *Answer, more []finding.Finding) {
 	if s.leaving(a) {
 		return
 	}

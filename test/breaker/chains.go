@@ -11,7 +11,8 @@ var chainKinds = []kind{
 			lead: "example.com/$B"}},
 		"persistentvolumeclaim/$A delete\npod/$C delete"},
 	{"chain: Deployment that goes and is held", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: $C, ` +
-		`finalizers: [example.com/$A]}, spec: {replicas: $N, selector: {matchLabels: {app: $C}}, template: {metadata: {labels: ` +
+		`finalizers: [example.com/$A]}, spec: {replicas: $N, selector: {matchLabels: {app: $C}}, template: ` +
+		`{metadata: {labels: ` +
 		`{app: $C}}, spec: {containers: [` + app + `]}}}}`, "deployment/$C",
 		[]truth{{kinds: "Deployment", field: "finalizers", value: "example.com/$A", lead: "held by example.com/$A"}},
 		"deployment/$C delete"},
@@ -25,7 +26,7 @@ var chainKinds = []kind{
 		`kind: ConfigMap}, validations: [{expression: "size(object.spec.containers) < 1$N"}]`) + bindingFor("$NS-$C",
 		"$NS-$C", `, paramRef: {name: $A, namespace: $NS, parameterNotFoundAction: Deny}`) + workload("$C", plainApp),
 		"deployment/$C", []truth{{kinds: "ValidatingAdmissionPolicyBinding", field: "paramRef", value: "$A",
-			want: "create the ConfigMap $A", lead: "names ConfigMap $A"}}, ""},
+			want: "create the ConfigMap $A", lead: "names ConfigMap $A"}}, `deployment/$C {"spec":{"replicas":1$N}}`},
 	{"chain: LimitRange's default below a request", object("v1", "LimitRange", "$A", `spec: {limits: [{type: Container, `+
 		`default: {memory: $NMi}}]}`) + workload("$C", `{containers: [{name: app, image: app, resources: {requests: `+
 		`{memory: 1$NMi}}}]}`), "deployment/$C",
@@ -43,9 +44,9 @@ var chainKinds = []kind{
 		[]truth{{kinds: "PersistentVolumeClaim", field: "storage", value: "$NGi", numbers: []string{"1Gi"},
 			lead: "Volume $NS-$A holds 1Gi"}}, ""},
 	{"chain: host port on the one node that is chosen", `{apiVersion: v1, kind: Pod, metadata: {name: $A}, spec: ` +
-		`{nodeSelector: {kubernetes.io/hostname: node-2}, containers: [{name: app, image: app, ports: [{containerPort: 80, ` +
+		`{nodeSelector: {kubernetes.io/hostname: node-1}, containers: [{name: app, image: app, ports: [{containerPort: 80, ` +
 		`hostPort: 71$N0}]}]}}` + "\n---\n" + `{apiVersion: v1, kind: Pod, metadata: {name: $C, annotations: {after: $A}}, ` +
-		`spec: {nodeSelector: {kubernetes.io/hostname: node-2}, priority: 0, schedulingGates: [{name: example.com/wait}], ` +
+		`spec: {nodeSelector: {kubernetes.io/hostname: node-1}, priority: 0, schedulingGates: [{name: example.com/wait}], ` +
 		`containers: [{name: app, image: app, ports: [{containerPort: 80, hostPort: 71$N0}]}]}}`, "pod/$C",
 		[]truth{{kinds: "Pod", field: "hostPort", value: "71$N0", numbers: []string{"$A"}, want: "delete pod $A",
 			lead: "taken by $NS/$A"}}, `pod/$C {"spec":{"schedulingGates":null}}`},

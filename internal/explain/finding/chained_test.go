@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Each row is a cluster, an object, and what one of its findings blames: code, object, severity, and
-// words of its message or remedies.
+// Each row is a cluster, an object, and what one of its findings blames: code, object, severity,
+// and words of its message or remedies.
 func TestFindingsAtTheEndOfAChain(t *testing.T) {
 	const lock = `
 ---
@@ -22,16 +22,19 @@ func TestFindingsAtTheEndOfAChain(t *testing.T) {
 		`deletionTimestamp: "2026-05-01T11:00:00Z", finalizers: [kubernetes.io/pvc-protection]}}
 ---
 `
-	const user = `{apiVersion: v1, kind: Pod, metadata: {name: user, namespace: shop, finalizers: [example.com/hold], ` +
+	const user = `{apiVersion: v1, kind: Pod, metadata: {name: user, namespace: shop, finalizers: ` +
+		`[example.com/hold], ` +
 		`deletionTimestamp: "2026-05-01T11:00:00Z"}, spec: {nodeName: n1, volumes: [{name: d, persistentVolumeClaim: ` +
 		`{claimName: data}}]}, status: {phase: Succeeded}}`
 	denied := func(kind, more string) string {
-		return `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: s, namespace: shop, uid: s}, spec: {template: ` +
+		return `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: s, namespace: shop, uid: s}, spec: ` +
+			`{template: ` +
 			`{spec: {containers: [{name: a}]}}}}
 ---
 {apiVersion: v1, kind: Event, metadata: {name: e, namespace: shop}, type: Warning,
  reason: FailedCreate, message: "` +
-			kind + ` 'p' with binding 'b' denied request: failed to configure binding: no params found for policy binding ` +
+			kind + ` 'p' with binding 'b' denied request: failed to configure binding: no params found for policy ` +
+			`binding ` +
 			`with Deny", lastTimestamp: "2026-05-01T11:59:30Z", involvedObject: {kind: StatefulSet, name: s,
  namespace: shop}}
 ---
@@ -62,7 +65,8 @@ func TestFindingsAtTheEndOfAChain(t *testing.T) {
 			for _, r := range f.Remedies {
 				text += "\n" + r.Say + "\n" + strings.Join(r.Run, "\n")
 			}
-			return f.Code == c.code && f.Object.String() == c.object && f.Severity == Broken && strings.Contains(text, c.words)
+			return f.Code == c.code && f.Object.String() == c.object && f.Severity == Broken &&
+				strings.Contains(text, c.words)
 		}) {
 			t.Errorf("%s: got %+v, want %s of %s with %q", c.name, all, c.code, c.object, c.words)
 		}
@@ -70,7 +74,8 @@ func TestFindingsAtTheEndOfAChain(t *testing.T) {
 			for _, r := range f.Remedies {
 				if text := strings.Join(r.Run, "\n"); strings.Contains(text, "patch customresourcedefinition") ||
 					strings.Contains(text, "delete pod user") {
-					t.Errorf("%s: got remedy %q, want none that strips a definition's own finalizer or deletes again", c.name,
+					t.Errorf("%s: got remedy %q, want none that strips a definition's own finalizer or deletes "+
+						"again", c.name,
 						text)
 				}
 			}
@@ -86,11 +91,13 @@ func TestClassOfVolumesMadeByHand(t *testing.T) {
 ---
 `
 	volume := func(annotations string) string {
-		return `{apiVersion: v1, kind: PersistentVolume, metadata: {name: v1` + annotations + `}, spec: {storageClassName: ` +
+		return `{apiVersion: v1, kind: PersistentVolume, metadata: {name: v1` + annotations + `}, spec: ` +
+			`{storageClassName: ` +
 			`man, accessModes: [ReadWriteOnce], capacity: {storage: 2Gi}}, status: {phase: Available}}`
 	}
 	for _, c := range []struct{ name, cluster, code, words string }{
-		{"made by hand", "read: StorageClass\n" + claim + volume(""), "NoVolumeFits", "Volume v1 holds 2Gi, 5Gi are asked"},
+		{"made by hand", "read: StorageClass\n" + claim + volume(""), "NoVolumeFits", "Volume v1 holds 2Gi, 5Gi " +
+			"are asked"},
 		{"provisioned", "read: StorageClass\n" + claim + volume(`, annotations: {pv.kubernetes.io/provisioned-by: d}`),
 			"ReferenceMissing", "names StorageClass man"},
 	} {
@@ -160,10 +167,12 @@ func TestScopeOf(t *testing.T) {
 	for scope, want := range map[string]string{
 		"hard: {pods: 1}":      "",
 		"scopes: [BestEffort]": " It counts only Pods of scope BestEffort.",
-		"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [high]}]}": " It counts only " +
+		"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [high]}]}": " It " +
+			"counts only " +
 			"Pods of scope PriorityClass In high.",
 	} {
-		c := clusterOf(t, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: shop}, spec: {`+scope+`}}`)
+		c := clusterOf(t, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: shop}, spec: `+
+			`{`+scope+`}}`)
 		if got := c.ScopeOf("shop", "q"); got != want {
 			t.Errorf("%s: got %q, want %q", scope, got, want)
 		}

@@ -10,7 +10,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// HostOf reads a name, as somebody in a namespace asks name servers for it, as one of the cluster's,
+// HostOf reads a name, as somebody in a namespace asks name servers for it, as one of the
+// cluster's,
 // and tells the namespace of its Service. ok is false for what may be a name outside. c has the
 // Namespaces and Services of the cluster.
 func HostOf(c *Cluster, host, ns string) (namespace string, ok bool) {
@@ -60,7 +61,8 @@ func Host(c *Cluster, host, ns string) (Finding, bool) {
 	switch {
 	case s.Spec.Type == corev1.ServiceTypeExternalName:
 		f.Severity, f.Field, f.Value = Note, "spec.externalName", s.Spec.ExternalName
-		f.Message = fmt.Sprintf("%s is Service %s of namespace %s, another name for %s (type ExternalName): whether that "+
+		f.Message = fmt.Sprintf("%s is Service %s of namespace %s, another name for %s (type ExternalName): "+
+			"whether that "+
 			"has an address the name servers outside decide.", host, s.Name, s.Namespace, s.Spec.ExternalName)
 	case h.pod != "" && !headless:
 		f.Field, f.Value = "spec.clusterIP", s.Spec.ClusterIP
@@ -70,19 +72,23 @@ func Host(c *Cluster, host, ns string) (Finding, bool) {
 		c.podHost(&f, h, s)
 	case headless && ready == 0 && !s.Spec.PublishNotReadyAddresses:
 		f.Field, f.Value, f.Remedies = "spec.selector", s.Name, []Remedy{see}
-		f.Message = fmt.Sprintf("The name %s has no addresses: Service %s of namespace %s is headless, and none of its "+
+		f.Message = fmt.Sprintf("The name %s has no addresses: Service %s of namespace %s is headless, and none of "+
+			"its "+
 			"endpoints is ready.", host, s.Name, s.Namespace)
 	case headless:
 		f.Severity = Note
-		f.Message = fmt.Sprintf("%s has the addresses of the Pods behind the headless Service %s of namespace %s: %d are "+
+		f.Message = fmt.Sprintf("%s has the addresses of the Pods behind the headless Service %s of namespace %s: "+
+			"%d are "+
 			"ready.", host, s.Name, s.Namespace, ready)
 	case ready == 0:
 		f.Severity, f.Remedies = Threat, []Remedy{see}
-		f.Message = fmt.Sprintf("%s has the address %s of Service %s in namespace %s; behind that no endpoint is ready, so "+
+		f.Message = fmt.Sprintf("%s has the address %s of Service %s in namespace %s; behind that no endpoint is "+
+			"ready, so "+
 			"that connections fail.", host, s.Spec.ClusterIP, s.Name, s.Namespace)
 	default:
 		f.Severity = Note
-		f.Message = fmt.Sprintf("%s has the address %s of Service %s in namespace %s; behind that %d endpoints are ready.",
+		f.Message = fmt.Sprintf("%s has the address %s of Service %s in namespace %s; behind that %d endpoints are "+
+			"ready.",
 			host, s.Spec.ClusterIP, s.Name, s.Namespace, ready)
 	}
 	return f, true
@@ -99,7 +105,8 @@ func (c *Cluster) podHost(f *Finding, h clusterHost, s *corev1.Service) {
 		switch {
 		case !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels)):
 			f.Object, f.Field, f.Value = objectOf("Service", s), "spec.selector", p.Name
-			f.Message = fmt.Sprintf("The cluster's name servers do not know %s: Service %s does not select Pod %s.", h.pod+
+			f.Message = fmt.Sprintf("The cluster's name servers do not know %s: Service %s does not select Pod "+
+				"%s.", h.pod+
 				"."+h.service, s.Name, p.Name)
 		case !pod.IsReady(p) && !s.Spec.PublishNotReadyAddresses:
 			f.Field, f.Value = "status.conditions[Ready]", p.Name

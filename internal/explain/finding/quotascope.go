@@ -41,7 +41,8 @@ func (c *Cluster) ScopeOf(namespace, quota string) string {
 func ownLimit(self Object, container, name, amount string) []Remedy {
 	r := Remedy{Say: fmt.Sprintf("state a limit of %s of its own, at least its request of %s", name, amount)}
 	if self.Kind != "Job" && self.Kind != "CronJob" && self.Kind != "Pod" {
-		r.Run = []string{fmt.Sprintf("kubectl -n %s set resources %s %s -c %s --limits=%s=%s", self.Namespace, self.lower(),
+		r.Run = []string{fmt.Sprintf("kubectl -n %s set resources %s %s -c %s --limits=%s=%s", self.Namespace,
+			self.lower(),
 			self.Name, container, name, amount)}
 	}
 	return []Remedy{r, {Say: fmt.Sprintf("or lower its request of %s to the default limit", name)}}

@@ -57,8 +57,8 @@ func (c *Cluster) deniedByPolicy(self Object, o metav1.Object, m []string) []Fin
 }
 
 // withoutParams blames the parameters that a policy's binding names and that are not there: then it
-// refuses whatever it is about. denied is the finding about the refusal with the binding first among
-// what plays a part, words are the API server's.
+// refuses whatever it is about. denied is the finding about the refusal with the binding first
+// among what plays a part, words are the API server's.
 func (c *Cluster) withoutParams(denied Finding, words string) []Finding {
 	if !strings.Contains(words, "no params found for policy binding") {
 		return nil
@@ -71,10 +71,13 @@ func (c *Cluster) withoutParams(denied Finding, words string) []Finding {
 	out := params(c, binding, at)
 	for i := range out {
 		out[i].Severity, out[i].Stage = Broken, StageCreation
-		out[i].Message = fmt.Sprintf("%s %s, bound by %s, refuses the Pods of %s %s because its parameters are missing: %s",
-			denied.Object.Kind, denied.Object.Name, at.Name, denied.Related[1].Kind, denied.Related[1].Name, out[i].Message)
+		out[i].Message = fmt.Sprintf("%s %s, bound by %s, refuses the Pods of %s %s because its parameters are "+
+			"missing: %s",
+			denied.Object.Kind, denied.Object.Name, at.Name, denied.Related[1].Kind, denied.Related[1].Name,
+			out[i].Message)
 		out[i].Related = append(out[i].Related, denied.Object, denied.Related[1])
-		out[i].Remedies = append(out[i].Remedies, Remedy{Say: "or let it pass what has no parameters: nothing checks it then",
+		out[i].Remedies = append(out[i].Remedies, Remedy{Say: "or let it pass what has no parameters: nothing " +
+			"checks it then",
 			Run: []string{kubectl(at, "patch",
 				`--type=merge -p '{"spec":{"paramRef":{"parameterNotFoundAction":"Allow"}}}'`)}})
 	}

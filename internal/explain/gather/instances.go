@@ -10,9 +10,12 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/finding"
 )
 
-// addInstances reads the objects of the CustomResourceDefinitions that are being deleted: these wait
-// for them.
-func addInstances(ctx context.Context, r *reader, c *finding.Cluster) {
+// addInstances reads, where a CustomResourceDefinition is asked about, the objects of those that
+// are being deleted: these wait for them.
+func addInstances(ctx context.Context, r *reader, c *finding.Cluster, asked string) {
+	if asked != "CustomResourceDefinition" {
+		return
+	}
 	for _, o := range c.Objects["CustomResourceDefinition"] {
 		u, ok := o.(*unstructured.Unstructured)
 		if !ok || u.GetDeletionTimestamp() == nil {

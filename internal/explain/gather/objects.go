@@ -107,9 +107,7 @@ func readObjects(ctx context.Context, r *reader, around *explain.ClusterContext,
 			}
 		}
 	}
-	if ask.kind == "CustomResourceDefinition" {
-		addInstances(ctx, r, c)
-	}
+	addInstances(ctx, r, c, ask.kind)
 	if ask.all || ask.demand.storage && hasSources(c) || slices.Contains(aboutAPI, ask.kind) {
 		c.Served, c.Unscoped = readServed(r)
 	}
@@ -277,15 +275,16 @@ func readKinds(ctx context.Context, r *reader, c *finding.Cluster, kinds []strin
 }
 
 // readElsewhere looks for what is missing in other namespaces, by its name, and for what else the
-// findings ask for; also are further objects to look for.
-func readElsewhere(ctx context.Context, r *reader, c *finding.Cluster, self finding.Object, also ...finding.Object) {
+// findings ask for. The first of about is the object asked about, the others are to be looked for.
+func readElsewhere(ctx context.Context, r *reader, c *finding.Cluster, about ...finding.Object) {
+	self := about[0]
 	readKinds(ctx, r, c, c.UnreadKinds(self))
 	readKinds(ctx, r, c, c.UnreadKinds(self)) // of what the first have named
 	readUnknown(ctx, r, c, self)
 	asked := map[finding.Object]bool{}
 	found := finding.Of(c, self)
 	readBlamed(ctx, r, c, found)
-	missing := append(c.MissingServices(self), also...)
+	missing := append(c.MissingServices(self), about[1:]...)
 	for _, f := range found {
 		if f.Code == "ReferenceMissing" && len(f.Related) > 0 {
 			missing = append(missing, f.Related[0])

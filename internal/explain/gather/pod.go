@@ -51,7 +51,7 @@ func gatherInput(ctx context.Context, r *reader, q Question, arg string) (in exp
 		self := finding.Object{Kind: "Pod", Namespace: namespace, Name: name}
 		in.Objects = readObjects(ctx, r, in.ClusterContext, objectsAsk{now: in.Now, namespace: namespace,
 			demand: demandOf(&in.Pod.Spec)})
-		readElsewhere(ctx, r, in.Objects, self, explain.UnresolvedServices(in)...)
+		readElsewhere(ctx, r, in.Objects, append([]finding.Object{self}, explain.UnresolvedServices(in)...)...)
 		in.Drivers = readDrivers(ctx, r, in)
 		in.Kills = readKills(ctx, r, in.Pod)
 		if in.ClusterContext != nil && explain.NeedsProcessLimit(in) {

@@ -10,13 +10,14 @@ import (
 // Pods, and one that somebody takes off or tolerates hides what is wrong.
 type ManagedTaint struct {
 	Since string // why it is there, after "as"
-	Mend  string // what a person can do
+	Fix   string // what a person can do
 }
 
 // managedTaints are those of components outside of the node's own controller, by key.
 var managedTaints = map[string]ManagedTaint{
 	"node.cloudprovider.kubernetes.io/uninitialized": {"no cloud controller manager has initialized the node",
-		"start the cloud controller manager, or see what it says of the node; without one the kubelet has to be started " +
+		"start the cloud controller manager, or see what it says of the node; without one the kubelet has to be " +
+			"started " +
 			"without --cloud-provider=external"},
 	"node.cloudprovider.kubernetes.io/shutdown": {"the cloud provider says that its machine is shut down",
 		"start the machine"},
