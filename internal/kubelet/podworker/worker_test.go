@@ -61,7 +61,7 @@ func (w *testRuntime) Do(ctx context.Context, j podactions.Job, a podplan.Action
 	o := w.seen[j.Pod.UID]
 	switch a := a.(type) {
 	case podplan.CreateSandbox:
-		o.Sandboxes = []podplan.Sandbox{{ID: "s", Ready: true, IPs: []string{"10.0.0.1"}}}
+		o.Sandboxes = []podplan.Sandbox{{ID: "s", Ready: true, Created: time.Now(), IPs: []string{"10.0.0.1"}}}
 	case podplan.Start:
 		o.Containers = append(o.Containers, podplan.Container{ID: a.Name, Name: a.Name, Sandbox: "s",
 			State: podplan.Running, Started: time.Now()})
