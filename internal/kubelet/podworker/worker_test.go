@@ -190,7 +190,7 @@ func TestARuntimeThatListsWhatItRemoved(t *testing.T) {
 			removed += strings.Count(a, "remove sandbox")
 		}
 		if removed < 4 || removed > 6 || !p.IsKnown("1") {
-			t.Errorf("removed %d times in 5.5 s, worker there %t: got that, want 4 to 6 and true", removed, p.IsKnown("1"))
+			t.Errorf("got %d removals in 5.5 s and a worker %t, want 4 to 6 and true", removed, p.IsKnown("1"))
 		}
 		w.mu.Lock()
 		w.seen["1"] = podplan.Observed{}

@@ -382,7 +382,8 @@ func TestEachProbeHasItsOwnTimer(t *testing.T) {
 		late := exec("late", 4, 3)
 		late.InitialDelaySeconds = 7
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", ReadinessProbe: late})
-		a.SyncPod(p, "", append(running("1"), prober.Running{Name: "d", ID: "2", StartedAt: time.Now()}), prober.NotEnding)
+		a.SyncPod(p, "", append(running("1"), prober.Running{Name: "d", ID: "2", StartedAt: time.Now()}),
+			prober.NotEnding)
 		time.Sleep(12 * time.Second)
 		w.mu.Lock()
 		var asked []string
@@ -586,8 +587,8 @@ func TestResultsOfAnEndingPodStay(t *testing.T) {
 	})
 }
 
-// In v1.36 no command is started in a Pod that somebody stops: readiness stays what it was, and one that was
-// not ready is notified at once. A Pod that ends by itself is asked on.
+// In v1.36 no command is started in a Pod that somebody stops: readiness stays what it was, and one
+// that was not ready is notified at once. A Pod that ends by itself is asked on.
 func TestCommandsOfAnEndingPodAreCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := startWith(t, map[string]string{"ready": "s", "unready": "f"}, prober.Deps{V136: true})
