@@ -65,8 +65,8 @@ func (r *comparison) all(ctx context.Context, lives []pods.Case) {
 	}
 }
 
-// needsNode reports whether a life changes the node or asks for a share of it: it stops the kubelet,
-// writes a static Pod, or taints the node.
+// needsNode reports whether a life changes the node or asks for a share of it: it stops the
+// kubelet, writes a static Pod, or taints the node.
 func needsNode(c pods.Case) bool {
 	return slices.ContainsFunc(c.Steps, func(s pods.Step) bool {
 		return s.Kubelet != "" || s.ManifestFile != nil || share.Match(s.Create) ||

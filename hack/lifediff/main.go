@@ -1,7 +1,8 @@
 // Command lifediff has the same Pods live on a node of upstream's kubelet and on one of Gantry's,
 // and prints where what clients see of them differs.
 //
-//	lifediff -kubelet PROGRAM [-run REGEXP] [-random N -seed N [-print]] [-recorded] [-parallel N] [-v]
+//	lifediff -kubelet PROGRAM [-run REGEXP] [-random N -seed N] [-recorded] [-parallel N] [-v]
+//	lifediff -print -random N -seed N
 //
 // Both nodes belong to one cluster of Gantry's API server and have containerd of the same version
 // and configuration, each in a network namespace of its own. A life (lives/*.yaml, or drawn by

@@ -37,7 +37,8 @@ const (
 )
 
 // kubeletConfig is what the configuration of both kubelets has beside the recorded node's.
-const kubeletConfig = `evictionHard: {memory.available: 1Mi, nodefs.available: 1Mi, nodefs.inodesFree: "1", imagefs.available: 1Mi}
+const kubeletConfig = `# of both
+evictionHard: {memory.available: 1Mi, nodefs.available: 1Mi, nodefs.inodesFree: "1", imagefs.available: 1Mi}
 crashLoopBackOff: {maxContainerRestartPeriod: 8s}
 featureGates: {KubeletCrashLoopBackOffMax: true}
 `

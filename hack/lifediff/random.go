@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/gantry-project/gantry/test/replay/pods"
 )
@@ -91,6 +92,9 @@ func (d *drawer) steps() (about string, steps []any) {
 		return about, steps
 	case 1:
 		remove["grace"] = pick(d, 0, 1, 3)
+		if hasPreStop(spec) { // which a deletion with grace 0 does not run: intended.yaml
+			remove["grace"] = pick(d, 1, 3)
+		}
 	}
 	return about, append(steps, map[string]any{"delete": remove},
 		map[string]any{"wait": map[string]any{"pod": "p", "until": "gone", "timeout": 40}})
@@ -109,6 +113,14 @@ func brokenStart(spec object) bool {
 		}
 	}
 	return broken
+}
+
+// hasPreStop tells whether a container of the Pod has a preStop hook.
+func hasPreStop(spec object) bool {
+	return slices.ContainsFunc(spec["containers"].([]any), func(c any) bool {
+		hooks, _ := c.(object)["lifecycle"].(object)
+		return hooks["preStop"] != nil
+	})
 }
 
 // static is the life of a Pod that a file of the kubelet's has.

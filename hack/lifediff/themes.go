@@ -84,8 +84,8 @@ func (d *drawer) wrongVolume(spec object) []any {
 	until := "event=FailedMount"
 	switch d.IntN(8) {
 	case 0:
-		addVolume(spec, c, "h", object{"hostPath": object{"path": "/tmp/nope-lives", "type": pick(d, "Directory", "File",
-			"Socket", "CharDevice", "BlockDevice")}}, nil)
+		kind := pick(d, "Directory", "File", "Socket", "CharDevice", "BlockDevice")
+		addVolume(spec, c, "h", object{"hostPath": object{"path": "/tmp/nope-lives", "type": kind}}, nil)
 	case 1:
 		addVolume(spec, c, "h", object{"hostPath": object{"path": "/etc/passwd", "type": pick(d, "Directory",
 			"DirectoryOrCreate", "Socket", "CharDevice", "BlockDevice")}}, nil)
@@ -212,10 +212,11 @@ func (d *drawer) deferred(spec object) []any {
 	other := object{"metadata": object{"name": "other"}, "spec": object{"terminationGracePeriodSeconds": 1,
 		"containers": []any{object{"name": "c", "sh": runs, "resources": object{"requests": object{
 			what: "50% of " + what}}}}}}
+	more := pick(d, "40", "60", "60", "120") + "% of " + what
 	return []any{wait("running=c0", 30), object{"pod": other},
 		object{"wait": object{"pod": "other", "until": "ready", "timeout": 30}}, sleep(2),
 		patch("resize", object{"spec": object{"containers": []any{object{"name": "c0",
-			"resources": object{"requests": object{what: fmt.Sprint(pick(d, "40", "60", "60", "120"), "% of ", what)}}}}}}),
+			"resources": object{"requests": object{what: more}}}}}}),
 		sleep(5), object{"delete": object{"name": "other"}},
 		object{"wait": object{"pod": "other", "until": "gone", "timeout": 30}}, sleep(14)}
 }

@@ -131,7 +131,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 			GRPC: probegrpc.Prober{UserAgent: userAgent, Dial: o.Dependencies.Dial},
 		},
 		Recorder: k.events, Journal: o.Journal, Changed: func(uid types.UID) { k.podWorkers.Wake(uid) },
-		Probed: k.recordProbe, Sockets: k.listeningSockets,
+		Probed: k.recordProbe, Sockets: k.listeningSockets, V136: o.PodStatus.V136,
 	})
 	context.AfterFunc(ctx, probeManager.Close)
 	executor := podactions.New(podactions.Deps{

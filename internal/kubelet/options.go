@@ -52,7 +52,7 @@ type Options struct {
 // PodStatus is how statuses of Pods read.
 type PodStatus struct {
 	RuntimeName string // in container ids; "containerd" when empty
-	V136        bool   // conditions are those of v1.36 (--emulated-version)
+	V136        bool   // conditions and probes are those of v1.36 (--emulated-version)
 }
 
 // StaticPods is how Pods run that no API server gave out.

@@ -183,8 +183,8 @@ func TestResizeThatTheNodeCannotHold(t *testing.T) {
 				"requested: 3000…\" and ObservedGeneration 2\n%s", c, r.facts.text())
 		}
 		r.wantSize("web", "500m", "500m", "0")
-		if r.events.count("Warning ResizeDeferred: Pod resize Deferred: ") != 1 {
-			t.Errorf(`got %v, want 1 times "Warning ResizeDeferred: Pod resize Deferred:"`, r.events.text())
+		if r.events.count("Warning ResizeDeferred: Pod resize OutOfcpu: ") != 1 {
+			t.Errorf(`got %v, want 1 times "Warning ResizeDeferred: Pod resize OutOfcpu:"`, r.events.text())
 		}
 		r.resize("web", "app", amounts("1", ""), nil)
 		if c := condition(r.get("web"), v1.PodResizePending); c != nil {
@@ -213,8 +213,8 @@ func TestDeferredResizes(t *testing.T) {
 			t.Fatalf("got %+v, want Reason PodReasonDeferred and Message \"Node didn't have enough resource: cpu, "+
 				"requested: 1500…\"\n%s", c, r.facts.text())
 		}
-		if r.events.count("Warning ResizeDeferred: Pod resize Deferred: ") != 2 {
-			t.Errorf(`got %v, want 2 times "Warning ResizeDeferred: Pod resize Deferred:"`, r.events.text())
+		if r.events.count("Warning ResizeDeferred: Pod resize OutOfcpu: ") != 2 {
+			t.Errorf(`got %v, want 2 times "Warning ResizeDeferred: Pod resize OutOfcpu:"`, r.events.text())
 		}
 		r.stop()
 		r.start()

@@ -43,6 +43,24 @@ func TestReasonsOfWaiting(t *testing.T) {
 	})
 }
 
+// A missing pull secret is reported when a pull fails, not of a Pod whose images are there.
+func TestAMissingPullSecretIsReportedWhenAPullFails(t *testing.T) {
+	runTest(t, func(r *rig) {
+		secrets := []v1.LocalObjectReference{{Name: "nope"}, {Name: "nor-this"}}
+		runs, fails := pod("runs", scriptContainer("app", runs)), pod("fails", scriptContainer("app", runs))
+		runs.Spec.ImagePullSecrets, fails.Spec.ImagePullSecrets = secrets, secrets
+		fails.Spec.Containers[0].Image = "nowhere:1"
+		r.create(runs)
+		if got := r.events.count("Unable to retrieve"); got != 0 {
+			t.Errorf("the image is there: got %d events, want none: %v", got, r.events.text())
+		}
+		r.create(fails)
+		if got := r.events.count("Unable to retrieve some image pull secrets (nope, nor-this); attempting"); got != 1 {
+			t.Errorf("the pull failed: got %d events, want 1: %v", got, r.events.text())
+		}
+	})
+}
+
 // While an image is pulled everybody can see that the Pod's network is there: it was told before
 // the pull began.
 //

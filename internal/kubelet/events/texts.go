@@ -1,6 +1,10 @@
 package events
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
 
 // Created tells that a container was made.
 func (r *Recorder) Created(pod *v1.Pod, container string) {
@@ -41,6 +45,12 @@ func (r *Recorder) SandboxFailed(pod *v1.Pod, err error) {
 // Hook tells that a lifecycle hook failed: FailedPostStartHook or FailedPreStopHook.
 func (r *Recorder) Hook(pod *v1.Pod, container, reason, message string) {
 	r.Container(pod, container, Text{v1.EventTypeWarning, reason, message})
+}
+
+// PullSecretsMissing tells that a pull failed of a Pod whose pull secrets are not all there.
+func (r *Recorder) PullSecretsMissing(pod *v1.Pod, names []string) {
+	r.Pod(pod, v1.EventTypeWarning, "FailedToRetrieveImagePullSecret", "Unable to retrieve some image pull secrets ("+
+		strings.Join(names, ", ")+"); attempting to pull the image may not succeed.")
 }
 
 // DeadlineExceeded tells that the Pod's activeDeadlineSeconds are over.

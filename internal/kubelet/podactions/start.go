@@ -138,14 +138,21 @@ func (c *operation) sandboxAttempt(sandbox string) uint32 {
 }
 
 // ensureImages makes sure of the images that the container mounts and of its own, and returns the
-// reference to make it from.
+// reference to make it from. That a pull secret is missing is told when a pull has failed.
 func (c *operation) ensureImages(ctx context.Context, m podplan.Member,
-	sandbox *runtimeapi.PodSandboxConfig) (string, error) {
+	sandbox *runtimeapi.PodSandboxConfig) (ref string, err error) {
 	handler, err := c.executor.d.Cluster.RuntimeHandler(ctx, deref(c.pod.Spec.RuntimeClassName))
 	if err != nil {
 		return "", newRefusal(reason.CreateContainerConfigError, err)
 	}
-	r := pull.Request{Pod: c.pod, Secrets: c.pullSecrets(ctx), Sandbox: sandbox, Handler: handler}
+	secrets, missing := c.pullSecrets(ctx)
+	defer func() {
+		if refusal := (*reason.Refusal)(nil); len(missing) > 0 && errors.As(err, &refusal) &&
+			refusal.Code == reason.ErrImagePull {
+			c.executor.d.Events.PullSecretsMissing(c.pod, missing)
+		}
+	}()
+	r := pull.Request{Pod: c.pod, Secrets: secrets, Sandbox: sandbox, Handler: handler}
 	c.images = map[string]*runtimeapi.ImageSpec{}
 	for _, vm := range m.VolumeMounts {
 		if v := c.state.mounted[vm.Name]; v.Image != "" && c.images[vm.Name] == nil {
@@ -175,19 +182,15 @@ func (c *operation) imageVolume(ctx context.Context, m podplan.Member, v volume.
 		Annotations: c.pod.Annotations}, nil
 }
 
-// pullSecrets are the Pod's imagePullSecrets that exist; a missing one is told, and the pull is
-// tried without it.
-func (c *operation) pullSecrets(ctx context.Context) []*v1.Secret {
-	var out []*v1.Secret
+// pullSecrets are the Pod's imagePullSecrets that exist, and the names of those that do not.
+func (c *operation) pullSecrets(ctx context.Context) (secrets []*v1.Secret, missing []string) {
 	for _, r := range c.pod.Spec.ImagePullSecrets {
 		s, err := c.executor.d.Volumes.Objects().GetSecret(ctx, c.pod.Namespace, r.Name)
 		if err != nil {
-			c.executor.d.Events.Pod(c.pod, v1.EventTypeWarning, "FailedToRetrieveImagePullSecret",
-				fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not "+
-					"succeed.", r.Name))
+			missing = append(missing, r.Name)
 			continue
 		}
-		out = append(out, s)
+		secrets = append(secrets, s)
 	}
-	return out
+	return secrets, missing
 }

@@ -110,18 +110,31 @@ func (t Try) Next() time.Time {
 	return t.FailedAt.Add(laterRetry)
 }
 
+// sandboxNewFor is how long after its creation began a sandbox counts as one that has just become
+// ready.
+const sandboxNewFor = 5 * time.Second
+
+// newSandbox tells whether the Pod's sandbox had just been made at that time.
+func (in In) newSandbox(at time.Time) bool {
+	s := in.Observed.Sandbox()
+	return s != nil && at.Sub(s.Created) < sandboxNewFor
+}
+
 // waitsForRetry tells whether a failed try is not repeated yet, and has the plan wake when it is. A
-// container's start is tried again soon after another container has started or ended; so does
-// upstream, which tries all containers with each look at a Pod that has changed, and sees a change
-// up to a second after it.
+// container's start is tried again soon when something else of the Pod has just started or ended,
+// else every ten seconds; so does upstream, which tries all containers with each look at a Pod that
+// has changed, and sees a change up to a second after it.
 func (in In) waitsForRetry(p *Plan, name string) bool {
 	t, failed := in.Tries[name]
 	next := t.Next()
 	switch {
 	case name == PrepareVolumesTry:
 		next = t.FailedAt.Add(volume.BackOff(t.Count))
-	case IsContainerTry(name) && in.Observed.othersChanged(name, t.FailedAt.Add(-firstRetry)):
+	case !IsContainerTry(name):
+	case in.Observed.othersChanged(name, t.FailedAt.Add(-firstRetry)) || t.Count <= 1 && in.newSandbox(t.FailedAt):
 		next = t.FailedAt.Add(firstRetry)
+	default:
+		next = t.FailedAt.Add(laterRetry)
 	}
 	if !failed || !in.Now.Before(next) {
 		return false

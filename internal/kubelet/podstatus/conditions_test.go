@@ -355,6 +355,21 @@ func TestContainerStates(t *testing.T) {
 	if got := states(in); got != want {
 		t.Errorf("one that is not started again beside one that is: got %s, want %s", got, want)
 	}
+	for code, want := range map[int32]string{0: "terminated", 1: "waiting"} {
+		in = running(testPod("app"))
+		in.Pod.Spec.InitContainers = []v1.Container{{Name: "side",
+			RestartPolicy: new(v1.ContainerRestartPolicyAlways)}}
+		in.Observed.Containers = append(in.Observed.Containers, podplan.Container{ID: "9", Name: "side", Sandbox: "s",
+			State: podplan.Exited, Started: now, Finished: now, Exit: podplan.Exit{Code: code}})
+		in.Waiting = map[string]podstatus.WaitingReason{"side": {Reason: "CrashLoopBackOff"}}
+		got := "waiting"
+		if podstatus.Generate(in).InitContainerStatuses[0].State.Terminated != nil {
+			got = "terminated"
+		}
+		if got != want {
+			t.Errorf("a sidecar in back-off that ended with %d: got %s, want %s", code, got, want)
+		}
+	}
 	in = running(testPod("app"))
 	in.Observed.Containers = nil
 	in.Pod.Spec.InitContainers = []v1.Container{{Name: "first"}}

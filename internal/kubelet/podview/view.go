@@ -31,10 +31,10 @@ type View struct {
 
 // reported is what must not be reported again.
 type reported struct {
-	plan  map[string]bool // facts of the last plan, by their text
-	backs map[string]told // the last events of back-offs, by container name
-	waits map[string]bool // what the Pod as a whole waited for
-	exits map[string]bool // containers that have ended, by ID
+	plan  map[string]bool          // facts of the last plan, by their text
+	backs map[string]backOffReport // the last events of back-offs, by container name
+	waits map[string]bool          // what the Pod as a whole waited for
+	exits map[string]bool          // containers that have ended, by ID
 }
 
 // waiting is why a container does not run, and of which container of its name that is said.

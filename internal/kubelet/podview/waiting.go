@@ -107,21 +107,21 @@ func (v View) interruptedBackOffs(in podplan.In) map[string]podstatus.WaitingRea
 	return v.backOffs
 }
 
-// told is the last event of a back-off, and what was true of the Pod then.
-type told struct {
+// backOffReport is the last event of a back-off, and what was true of the Pod then.
+type backOffReport struct {
 	at     time.Time
 	until  time.Time
 	states map[string]podplan.State // of all containers that were started, by ID
 	health map[string]podplan.Health
 }
 
-// toldAgainAfter is how often the event of a back-off may be repeated: upstream's kubelet looks at
+// repeatedAfter is how often the event of a back-off may be repeated: upstream's kubelet looks at
 // the runtime once a second.
-const toldAgainAfter = time.Second
+const repeatedAfter = time.Second
 
-// toldNow is what is to be remembered of an event that is told now.
-func toldNow(in podplan.In, until time.Time) told {
-	t := told{at: in.Now, until: until, states: map[string]podplan.State{}, health: in.Health}
+// newReport is what is to be remembered of an event that is told now.
+func newReport(in podplan.In, until time.Time) backOffReport {
+	t := backOffReport{at: in.Now, until: until, states: map[string]podplan.State{}, health: in.Health}
 	for _, c := range in.Observed.Containers {
 		if c.State != podplan.Created {
 			t.states[c.ID] = c.State
@@ -133,8 +133,8 @@ func toldNow(in podplan.In, until time.Time) told {
 // outdated tells whether the event is to be told again: each time a container of the Pod starts or
 // ends, or becomes ready or stops being it, while the back-off goes on. So does upstream, which
 // tells it with each sync of the Pod.
-func (t told) outdated(now told) bool {
-	if now.at.Sub(t.at) < toldAgainAfter {
+func (t backOffReport) outdated(now backOffReport) bool {
+	if now.at.Sub(t.at) < repeatedAfter {
 		return false
 	}
 	for id, state := range now.states {
@@ -149,7 +149,7 @@ func (t told) outdated(now told) bool {
 // back-offs.
 func (v View) reportPlan(s Decided) (View, []Fact) {
 	var facts []Fact
-	byText, backs := map[string]bool{}, map[string]told{}
+	byText, backs := map[string]bool{}, map[string]backOffReport{}
 	for _, f := range s.Plan.Facts {
 		key := journal.Kind(f) + f.Line()
 		b, backsOff := f.(journal.BackingOff)
@@ -163,7 +163,7 @@ func (v View) reportPlan(s Decided) (View, []Fact) {
 		if !backsOff {
 			continue
 		}
-		now, last := toldNow(s.In, b.Until), v.reported.backs[b.Container]
+		now, last := newReport(s.In, b.Until), v.reported.backs[b.Container]
 		if backs[b.Container] = last; last.until.Equal(b.Until) && !last.outdated(now) {
 			continue
 		}

@@ -61,7 +61,7 @@ func (w *testRuntime) Do(ctx context.Context, j podactions.Job, a podplan.Action
 	o := w.seen[j.Pod.UID]
 	switch a := a.(type) {
 	case podplan.CreateSandbox:
-		o.Sandboxes = []podplan.Sandbox{{ID: "s", Ready: true, IPs: []string{"10.0.0.1"}}}
+		o.Sandboxes = []podplan.Sandbox{{ID: "s", Ready: true, Created: time.Now(), IPs: []string{"10.0.0.1"}}}
 	case podplan.Start:
 		o.Containers = append(o.Containers, podplan.Container{ID: a.Name, Name: a.Name, Sandbox: "s",
 			State: podplan.Running, Started: time.Now()})
@@ -190,7 +190,7 @@ func TestARuntimeThatListsWhatItRemoved(t *testing.T) {
 			removed += strings.Count(a, "remove sandbox")
 		}
 		if removed < 4 || removed > 6 || !p.IsKnown("1") {
-			t.Errorf("removed %d times in 5.5 s, worker there %t: got that, want 4 to 6 and true", removed, p.IsKnown("1"))
+			t.Errorf("got %d removals in 5.5 s and a worker %t, want 4 to 6 and true", removed, p.IsKnown("1"))
 		}
 		w.mu.Lock()
 		w.seen["1"] = podplan.Observed{}

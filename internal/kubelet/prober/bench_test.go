@@ -71,7 +71,8 @@ func BenchmarkThousandProbes(b *testing.B) {
 				ProbeHandler: v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt(port)}}}})
 			p.UID = types.UID(fmt.Sprint(i))
 			a.SyncPod(p, u.Hostname(),
-				[]prober.Running{{Name: "c", ID: "1", StartedAt: time.Now().Add(time.Duration(i) * time.Millisecond)}}, prober.NotEnding)
+				[]prober.Running{{Name: "c", ID: "1", StartedAt: time.Now().Add(time.Duration(i) * time.Millisecond)}},
+				prober.NotEnding)
 		}
 		time.Sleep(5 * time.Second)
 		for i := range 1000 {

@@ -33,6 +33,7 @@ type Deps struct {
 	// returns address:port where the Pod's processes listen, after a connection was refused; nil:
 	// not known
 	Sockets func(p *v1.Pod) []string
+	V136    bool // commands in Pods that somebody stops are those of v1.36
 }
 
 // Measurement is one answer for those who count.

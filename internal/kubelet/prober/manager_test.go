@@ -114,13 +114,15 @@ func seconds(s string) float64 {
 }
 
 func start(t *testing.T, answers map[string]string) (*testEnv, *prober.Manager) {
+	return startWith(t, answers, prober.Deps{})
+}
+
+func startWith(t *testing.T, answers map[string]string, d prober.Deps) (*testEnv, *prober.Manager) {
 	w := &testEnv{t: t, startedAt: time.Now(), answers: answers}
-	a := prober.New(prober.Deps{
-		Probers: prober.Probers{Exec: w}, Recorder: w, Journal: w,
-		Changed: func(types.UID) { w.mu.Lock(); w.changed++; w.mu.Unlock() },
-		Jitter:  func(d time.Duration) time.Duration { return d / 2 },
-	})
-	return w, a
+	d.Probers, d.Recorder, d.Journal = prober.Probers{Exec: w}, w, w
+	d.Changed = func(types.UID) { w.mu.Lock(); w.changed++; w.mu.Unlock() }
+	d.Jitter = func(d time.Duration) time.Duration { return d / 2 }
+	return w, prober.New(d)
 }
 
 func exec(word string, period, failures int32) *v1.Probe {
@@ -380,7 +382,8 @@ func TestEachProbeHasItsOwnTimer(t *testing.T) {
 		late := exec("late", 4, 3)
 		late.InitialDelaySeconds = 7
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", ReadinessProbe: late})
-		a.SyncPod(p, "", append(running("1"), prober.Running{Name: "d", ID: "2", StartedAt: time.Now()}), prober.NotEnding)
+		a.SyncPod(p, "", append(running("1"), prober.Running{Name: "d", ID: "2", StartedAt: time.Now()}),
+			prober.NotEnding)
 		time.Sleep(12 * time.Second)
 		w.mu.Lock()
 		var asked []string
@@ -584,11 +587,11 @@ func TestResultsOfAnEndingPodStay(t *testing.T) {
 	})
 }
 
-// No command is started in a Pod that somebody stops: readiness stays what it was, and one that was
-// not ready is notified at once. A Pod that ends by itself is asked on.
+// In v1.36 no command is started in a Pod that somebody stops: readiness stays what it was, and one
+// that was not ready is notified at once. A Pod that ends by itself is asked on.
 func TestCommandsOfAnEndingPodAreCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, a := start(t, map[string]string{"ready": "s", "unready": "f"})
+		w, a := startWith(t, map[string]string{"ready": "s", "unready": "f"}, prober.Deps{V136: true})
 		p := pod(v1.Container{ReadinessProbe: exec("ready", 10, 1)})
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", ReadinessProbe: exec("unready", 10, 1)})
 		both := append(running("1"), prober.Running{Name: "d", ID: "2", StartedAt: time.Now()})
@@ -613,6 +616,30 @@ func TestCommandsOfAnEndingPodAreCancelled(t *testing.T) {
 	})
 }
 
+// A container is asked on while its Pod is stopped, and readiness follows.
+//
+// row: PRB-24
+func TestReadinessIsTrueToTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, a := start(t, map[string]string{"ready": "ssf"})
+		p := pod(v1.Container{ReadinessProbe: exec("ready", 10, 1)})
+		a.SyncPod(p, "", running("1"), prober.NotEnding)
+		time.Sleep(5 * time.Second)
+		w.lines = nil
+		a.SyncPod(p, "", running("1"), prober.Stopped)
+		time.Sleep(17 * time.Second)
+		w.expect(`
+			10s ask ready
+			20s ask ready
+			20s spec.containers{c} Unhealthy Readiness probe failed: sick
+			20s fact readiness probe of c: failure 1/1: sick`)
+		if got := healthOf(a, probe.Readiness); got != probe.Unhealthy {
+			t.Errorf("readiness of the stopping container: got %v, want %v", got, probe.Unhealthy)
+		}
+		a.Forget("u")
+	})
+}
+
 func TestAnswerOfAGoneContainerIsDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"live": "f"})
@@ -627,6 +654,7 @@ func TestAnswerOfAGoneContainerIsDropped(t *testing.T) {
 			t.Error("the old container's end is held against the new one")
 		}
 		a.Forget("u")
+		time.Sleep(time.Hour) // the old container's answer comes
 	})
 }
 

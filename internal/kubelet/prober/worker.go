@@ -153,13 +153,13 @@ func (w *worker) count(q question, a probe.Answer) report {
 	return r
 }
 
-// probeContext is how long the question may take to be answered. A command is given up with its
-// worker, and is never begun in a Pod that somebody stops: readiness stays what it was, and
-// an event says so in upstream's words. Other kinds have a short time limit, and upstream's are
-// answered too.
+// probeContext is how long the question may take to be answered: as long as its own time limit,
+// whatever becomes of the container and its Pod, so that readiness is true to the end. In v1.36 a
+// command was given up with its worker and never begun in a Pod that somebody stops: readiness
+// stayed what it was, and an event said so.
 func (w *worker) probeContext(q question) context.Context {
 	switch {
-	case q.Probe.Exec == nil:
+	case q.Probe.Exec == nil, !w.manager.d.V136:
 		return context.WithoutCancel(w.ctx)
 	case q.podEnd == Stopped:
 		ctx, cancel := context.WithCancel(w.ctx)
