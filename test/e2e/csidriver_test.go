@@ -71,7 +71,6 @@ func (c *cluster) shareKubeletDir() {
 // manifests csi-driver` prints: what it mounts in its container is there for the node and its Pods,
 // also after the driver was killed, and claims get volumes, grow and go.
 func TestDriverAsDaemonSet(t *testing.T) {
-	t.Parallel()
 	c := newCluster(t, "--local-storage=false", "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "",
 		"--service-cluster-ip-range", "10.91.0.0/16")
 	c.shareKubeletDir()

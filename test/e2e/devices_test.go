@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -33,8 +32,6 @@ spec:
 // A device plugin's devices in a real container: the device node can be read, mount, variable and
 // CDI device are there. A kubelet that is killed gives no device twice.
 func TestDevicePlugin(t *testing.T) {
-	t.Parallel()
-	useHostDevices(t)
 	c := newCluster(t)
 	cdi := cdiSpec(t)
 	c.Start()
@@ -94,15 +91,6 @@ func TestDevicePlugin(t *testing.T) {
 	if got := c.field("pod/first", "{.status.containerStatuses[0].restartCount}"); got != "0" {
 		t.Errorf("the first Pod has restarted %s times, want 0", got)
 	}
-}
-
-// hostDevices is held by the test that uses the host's directory of CDI devices, and makes and
-// removes it.
-var hostDevices sync.Mutex
-
-func useHostDevices(t *testing.T) {
-	hostDevices.Lock()
-	t.Cleanup(hostDevices.Unlock)
 }
 
 // cdiSpec writes a CDI specification of one device and returns its name.

@@ -109,8 +109,6 @@ spec:
 // row: DEV-01
 // row: DEV-05
 func TestUpstreamsSampleDevicePlugin(t *testing.T) {
-	t.Parallel()
-	useHostDevices(t)
 	c := newCluster(t)
 	for _, dir := range []string{"/tmp/Dev-1", "/tmp/Dev-2"} { // the runtime makes what the plugin has mounted
 		if _, err := os.Stat(dir); os.IsNotExist(err) {
@@ -261,8 +259,6 @@ spec:
 // kubelet prepares and brings what the driver says into the containers that have the claim, also
 // after kubelet and driver were killed; what ended Pods held is given back.
 func TestUpstreamsDRADriver(t *testing.T) {
-	t.Parallel()
-	useHostDevices(t)
 	c := newCluster(t, "--proxy-healthz-bind-address", "", "--proxy-metrics-bind-address", "",
 		"--dns-metrics-bind-address", "", "--service-cluster-ip-range", "10.86.0.0/16")
 	if _, err := os.Stat("/var/run/cdi"); os.IsNotExist(err) {
