@@ -335,7 +335,8 @@ func dryRuns(t *testing.T, cfg Config, before func(c kubernetes.Interface, ns st
 	}
 }
 
-// sharedLog is the log of the process for tests that run at once: it is kept while one of them does.
+// sharedLog is the log of the process for tests that run at once: it is kept while one of them
+// does.
 type sharedLog struct {
 	mu    sync.Mutex
 	users int

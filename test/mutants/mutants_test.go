@@ -90,8 +90,8 @@ func TestSampleIsKilled(t *testing.T) {
 	}
 }
 
-// A sample has a mutation of every area, from few groups; it is the same in any order, and the whole
-// is all.
+// A sample has a mutation of every area, from few groups; it is the same in any order, and the
+// whole is all.
 func TestSampleIsOfEveryAreaInFewGroups(t *testing.T) {
 	mutation := func(row, dir string) Mutation {
 		return Mutation{Row: row, Edit: Edit{File: dir + "/a.go", Find: "x", Put: "y"},
@@ -101,7 +101,8 @@ func TestSampleIsOfEveryAreaInFewGroups(t *testing.T) {
 		mutation("AAA-02", "all"), mutation("BBB-02", "all"), mutation("CCC-02", "all"), mutation("CCC-03", "all"),
 		mutation("DDD-01", "d"), mutation("DDD-02", "d"), {Row: "EEE-01", None: "none"},
 		{Row: "FFF-01", Containers: true, Edit: Edit{File: "all/a.go"}}}
-	for n, want := range map[int]string{3: "AAA-02 BBB-02 CCC-02|CCC-03", 4: "AAA-02 BBB-02 CCC-02|CCC-03 DDD-01|DDD-02",
+	for n, want := range map[int]string{3: "AAA-02 BBB-02 CCC-02|CCC-03",
+		4:  "AAA-02 BBB-02 CCC-02|CCC-03 DDD-01|DDD-02",
 		6:  "AAA-02 BBB-02 CCC-02 CCC-03 DDD-01 DDD-02",
 		9:  "AAA-01 AAA-02 BBB-01 BBB-02 CCC-01 CCC-02 CCC-03 DDD-01 DDD-02",
 		20: "AAA-01 AAA-02 BBB-01 BBB-02 CCC-01 CCC-02 CCC-03 DDD-01 DDD-02"} {
