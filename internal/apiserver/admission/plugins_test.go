@@ -468,7 +468,8 @@ func TestRuntimeClass(t *testing.T) {
 
 // Of the tolerations of a Pod and of its class those stay that no other includes.
 func TestTolerationsOfRuntimeClass(t *testing.T) {
-	tol := func(key string, op corev1.TolerationOperator, effect corev1.TaintEffect, seconds ...int64) corev1.Toleration {
+	tol := func(key string, op corev1.TolerationOperator, effect corev1.TaintEffect,
+		seconds ...int64) corev1.Toleration {
 		out := corev1.Toleration{Key: key, Operator: op, Effect: effect}
 		if len(seconds) > 0 {
 			out.TolerationSeconds = &seconds[0]
@@ -477,16 +478,54 @@ func TestTolerationsOfRuntimeClass(t *testing.T) {
 	}
 	const exists, run1, no = corev1.TolerationOpExists, corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule
 	value := corev1.Toleration{Key: "a", Operator: corev1.TolerationOpEqual, Value: "b"}
-	for name, c := range map[string]struct{ pod, class, want []corev1.Toleration }{
-		"equal":                     {[]corev1.Toleration{value}, []corev1.Toleration{value}, []corev1.Toleration{value}},
-		"the Pod's is wider":        {[]corev1.Toleration{tol("a", exists, "")}, []corev1.Toleration{tol("a", exists, run1)}, []corev1.Toleration{tol("a", exists, "")}},
-		"the class's is wider":      {[]corev1.Toleration{tol("a", exists, run1), value}, []corev1.Toleration{tol("a", exists, "")}, []corev1.Toleration{tol("a", exists, "")}},
-		"all keys":                  {[]corev1.Toleration{tol("a", exists, no)}, []corev1.Toleration{tol("", exists, "")}, []corev1.Toleration{tol("", exists, "")}},
-		"other keys":                {[]corev1.Toleration{tol("a", exists, "")}, []corev1.Toleration{tol("b", exists, "")}, []corev1.Toleration{tol("a", exists, ""), tol("b", exists, "")}},
-		"another effect":            {[]corev1.Toleration{tol("a", exists, no)}, []corev1.Toleration{tol("a", exists, run1)}, []corev1.Toleration{tol("a", exists, no), tol("a", exists, run1)}},
-		"longer includes shorter":   {[]corev1.Toleration{tol("a", exists, run1, 5)}, []corev1.Toleration{tol("a", exists, run1, 9)}, []corev1.Toleration{tol("a", exists, run1, 9)}},
-		"for ever is not included":  {[]corev1.Toleration{tol("a", exists, run1)}, []corev1.Toleration{tol("a", exists, run1, 9)}, []corev1.Toleration{tol("a", exists, run1)}},
-		"a value includes no other": {[]corev1.Toleration{value}, []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpEqual, Value: "c"}}, []corev1.Toleration{value, {Key: "a", Operator: corev1.TolerationOpEqual, Value: "c"}}},
+	type list = []corev1.Toleration
+	other := corev1.Toleration{Key: "a", Operator: corev1.TolerationOpEqual, Value: "c"}
+	for name, c := range map[string]struct{ pod, class, want list }{
+		"equal": {
+			list{value},
+			list{value},
+			list{value},
+		},
+		"the Pod's is wider": {
+			list{tol("a", exists, "")},
+			list{tol("a", exists, run1)},
+			list{tol("a", exists, "")},
+		},
+		"the class's is wider": {
+			list{tol("a", exists, run1), value},
+			list{tol("a", exists, "")},
+			list{tol("a", exists, "")},
+		},
+		"all keys": {
+			list{tol("a", exists, no)},
+			list{tol("", exists, "")},
+			list{tol("", exists, "")},
+		},
+		"other keys": {
+			list{tol("a", exists, "")},
+			list{tol("b", exists, "")},
+			list{tol("a", exists, ""), tol("b", exists, "")},
+		},
+		"another effect": {
+			list{tol("a", exists, no)},
+			list{tol("a", exists, run1)},
+			list{tol("a", exists, no), tol("a", exists, run1)},
+		},
+		"longer includes shorter": {
+			list{tol("a", exists, run1, 5)},
+			list{tol("a", exists, run1, 9)},
+			list{tol("a", exists, run1, 9)},
+		},
+		"for ever is not included": {
+			list{tol("a", exists, run1)},
+			list{tol("a", exists, run1, 9)},
+			list{tol("a", exists, run1)},
+		},
+		"a value includes no other": {
+			list{value},
+			list{other},
+			list{value, other},
+		},
 	} {
 		class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "vm"}, Handler: "vm",
 			Scheduling: &nodev1.Scheduling{Tolerations: c.class}}

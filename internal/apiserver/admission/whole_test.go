@@ -679,9 +679,11 @@ func TestNodesPodCertificateRequests(t *testing.T) {
 		"another node's": {change: func(s *spec) { s.NodeName = "n2" },
 			want: `PodCertificateRequest.Spec.NodeName="n2", which is not the requesting node "n1"`},
 		"a node of old": {change: func(s *spec) { s.NodeUID = "old" },
-			want: `PodCertificateRequest for pod "ns/p" names node UID "old", inconsistent with the running node ("n1-uid")`},
+			want: `PodCertificateRequest for pod "ns/p" names node UID "old", inconsistent with the ` +
+				`running node ("n1-uid")`},
 		"a Pod of old": {change: func(s *spec) { s.PodUID = "old" },
-			want: `PodCertificateRequest for pod "ns/p" contains pod UID ("old") which differs from running pod "p-uid"`},
+			want: `PodCertificateRequest for pod "ns/p" contains pod UID ("old") which differs ` +
+				`from running pod "p-uid"`},
 		"another node's Pod": {change: func(s *spec) { s.PodName = "other" },
 			want: `pod "ns/other" is not running on node "n1" named in the PodCertificateRequest`},
 		"a static Pod": {change: func(s *spec) { s.PodName = "static" },
@@ -796,7 +798,8 @@ func TestNodesTokenAudiences(t *testing.T) {
 		want      string
 		asks      string
 	}{
-		"none":                   {want: refused(""), asks: "system:node:n1 request-serviceaccounts-token-audience // sa"},
+		"none": {want: refused(""),
+			asks: "system:node:n1 request-serviceaccounts-token-audience // sa"},
 		"of a token":             {audiences: "projected"},
 		"of a CSI volume":        {audiences: "csi-2"},
 		"of a bound volume":      {audiences: "bound"},

@@ -135,7 +135,8 @@ func TestSuspendedJobMayBePlacedAnew(t *testing.T) {
 		{"running, other nodes", false, place, true},
 		{"suspended, other image", true, func(s *corev1.PodSpec) { s.Containers[0].Image = "y" }, true},
 		{"suspended, renamed and sized", true, func(s *corev1.PodSpec) {
-			s.Containers[0].Name, s.Containers[0].Resources.Limits = "y", corev1.ResourceList{"cpu": resource.MustParse("1")}
+			s.Containers[0].Name = "y"
+			s.Containers[0].Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("1")}
 		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -17,7 +17,8 @@ type resizeRules struct{}
 // all else from the stored Pod. A container that the stored Pod does not have stays, to be refused
 // by name.
 func (resizeRules) prepareForUpdate(p, old *v1.Pod) {
-	if len(p.Spec.Containers) == len(old.Spec.Containers) && len(p.Spec.InitContainers) == len(old.Spec.InitContainers) {
+	if len(p.Spec.Containers) == len(old.Spec.Containers) &&
+		len(p.Spec.InitContainers) == len(old.Spec.InitContainers) {
 		containers, inits, whole := p.Spec.Containers, p.Spec.InitContainers, p.Spec.Resources
 		restoreOldPod(p, old)
 		p.Spec.Containers = resized(containers, old.Spec.Containers)
@@ -31,8 +32,8 @@ func (resizeRules) prepareForUpdate(p, old *v1.Pod) {
 	podspec.DefaultPodLevelLimits(&p.Spec)
 }
 
-// resized are the stored containers with the new resources and resize policies; the new ones as they
-// are if they are named otherwise, which validation refuses.
+// resized are the stored containers with the new resources and resize policies; the new ones as
+// they are if they are named otherwise, which validation refuses.
 func resized(now, previous []v1.Container) []v1.Container {
 	out := make([]v1.Container, len(now))
 	for i := range now {
@@ -140,7 +141,8 @@ func setsPodLevel(p *v1.Pod) bool {
 	return p.Spec.Resources != nil && len(p.Spec.Resources.Requests)+len(p.Spec.Resources.Limits) > 0
 }
 
-// validatePodLevelResize judges changed pod-level resources, and restores in rest what may change.
+// validatePodLevelResize validates changed pod-level resources, and restores in rest what may
+// change.
 func validatePodLevelResize(p, old *v1.Pod, rest *v1.PodSpec) (errs field.ErrorList) {
 	spec, previous := field.NewPath("spec"), old.Spec.Resources
 	path := spec.Child("resources")

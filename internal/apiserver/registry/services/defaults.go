@@ -55,7 +55,8 @@ func needsClusterIP(s *v1.Service) bool {
 	return s.Spec.Type != v1.ServiceTypeExternalName
 }
 
-// dropInternalTrafficPolicy removes a field that an external name has no use for; it is judged before.
+// dropInternalTrafficPolicy removes a field that an external name has no use for; it is validated
+// before.
 func dropInternalTrafficPolicy(s *v1.Service) {
 	if !needsClusterIP(s) {
 		s.Spec.InternalTrafficPolicy = nil
