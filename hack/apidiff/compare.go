@@ -25,6 +25,8 @@ var masked = []struct {
 	{regexp.MustCompile(`202[67]-(1[12]|01)-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "<time>"},
 	{regexp.MustCompile(`"resourceVersion":"\d+"`), `"resourceVersion":"<resourceVersion>"`}, // of a watch's events
 	{regexp.MustCompile(`(Too large resource version: \d+, current): \d+`), "$1: <resourceVersion>"},
+	{regexp.MustCompile(`(ResourceVersion in (?:record|object meta):? \(?)\d+`), "$1<resourceVersion>"},
+	{regexp.MustCompile(`(resourceVersion\\*":\\*")\d+`), "$1<resourceVersion>"}, // of an object that a message shows
 	{regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`), "kube-api-access-<random>"},
 	{regexp.MustCompile(`\b10\.96\.\d+\.\d+`), "<address>"},
 	{regexp.MustCompile(`^\d+(s|m(\d+s)?)$`), "<age>"},

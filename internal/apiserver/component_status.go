@@ -44,7 +44,7 @@ func (componentStatusREST) ShortNames() []string    { return []string{"cs"} }
 // Get implements rest.Getter.
 func (s componentStatusREST) Get(ctx context.Context, name string, _ *metav1.GetOptions) (runtime.Object, error) {
 	if name != etcdComponent {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "componentstatuses"}, name)
+		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "componentstatus"}, name)
 	}
 	return s.etcd(ctx), nil
 }

@@ -1,20 +1,38 @@
 package apiserver
 
 import (
+	"context"
+
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	internalpod "github.com/gantry-project/gantry/internal/pod"
 )
 
 // emulate136 changes kinds to what v1.36 stored where v1.37 differs: no default of a StatefulSet's
-// rolling update and of one CSIDriver field, and no generation of autoscalers.
+// rolling update and of one CSIDriver field, no generation of autoscalers, and no default of
+// pod-level limits.
 func emulate136(kinds []resourcedef.Kind) {
 	for i := range kinds {
 		k := &kinds[i]
 		switch k.Group + "/" + k.Resource {
+		case corev1.GroupName + "/pods":
+			prepare := k.Rules.PrepareCreate
+			k.Rules.PrepareCreate = func(ctx context.Context, o runtime.Object) {
+				p, ok := o.(*corev1.Pod)
+				if !ok || p.Spec.Resources == nil {
+					prepare(ctx, o)
+					return
+				}
+				limits := p.Spec.Resources.Limits.DeepCopy()
+				prepare(ctx, o)
+				p.Spec.Resources.Limits = limits
+				p.Status.QOSClass = internalpod.QOS(p)
+			}
 		case appsv1.GroupName + "/statefulsets":
 			undoDefault(&k.Rules, func(o runtime.Object) undoFunc {
 				s, ok := o.(*appsv1.StatefulSet)

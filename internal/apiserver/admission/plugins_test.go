@@ -22,6 +22,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -465,6 +466,77 @@ func TestRuntimeClass(t *testing.T) {
 	}
 }
 
+// Of the tolerations of a Pod and of its class those stay that no other includes.
+func TestTolerationsOfRuntimeClass(t *testing.T) {
+	tol := func(key string, op corev1.TolerationOperator, effect corev1.TaintEffect,
+		seconds ...int64) corev1.Toleration {
+		out := corev1.Toleration{Key: key, Operator: op, Effect: effect}
+		if len(seconds) > 0 {
+			out.TolerationSeconds = &seconds[0]
+		}
+		return out
+	}
+	const exists, run1, no = corev1.TolerationOpExists, corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule
+	value := corev1.Toleration{Key: "a", Operator: corev1.TolerationOpEqual, Value: "b"}
+	type list = []corev1.Toleration
+	other := corev1.Toleration{Key: "a", Operator: corev1.TolerationOpEqual, Value: "c"}
+	for name, c := range map[string]struct{ pod, class, want list }{
+		"equal": {
+			list{value},
+			list{value},
+			list{value},
+		},
+		"the Pod's is wider": {
+			list{tol("a", exists, "")},
+			list{tol("a", exists, run1)},
+			list{tol("a", exists, "")},
+		},
+		"the class's is wider": {
+			list{tol("a", exists, run1), value},
+			list{tol("a", exists, "")},
+			list{tol("a", exists, "")},
+		},
+		"all keys": {
+			list{tol("a", exists, no)},
+			list{tol("", exists, "")},
+			list{tol("", exists, "")},
+		},
+		"other keys": {
+			list{tol("a", exists, "")},
+			list{tol("b", exists, "")},
+			list{tol("a", exists, ""), tol("b", exists, "")},
+		},
+		"another effect": {
+			list{tol("a", exists, no)},
+			list{tol("a", exists, run1)},
+			list{tol("a", exists, no), tol("a", exists, run1)},
+		},
+		"longer includes shorter": {
+			list{tol("a", exists, run1, 5)},
+			list{tol("a", exists, run1, 9)},
+			list{tol("a", exists, run1, 9)},
+		},
+		"for ever is not included": {
+			list{tol("a", exists, run1)},
+			list{tol("a", exists, run1, 9)},
+			list{tol("a", exists, run1)},
+		},
+		"a value includes no other": {
+			list{value},
+			list{other},
+			list{value, other},
+		},
+	} {
+		class := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "vm"}, Handler: "vm",
+			Scheduling: &nodev1.Scheduling{Tolerations: c.class}}
+		p := pod(func(p *corev1.Pod) { p.Spec.RuntimeClassName, p.Spec.Tolerations = &class.Name, c.pod })
+		expect(t, run(t, plugin(t, "RuntimeClass", class), attributesCase{obj: p}), "")
+		if !apiequality.Semantic.DeepEqual(p.Spec.Tolerations, c.want) {
+			t.Errorf("%s: got %v, want %v", name, p.Spec.Tolerations, c.want)
+		}
+	}
+}
+
 func TestStorage(t *testing.T) {
 	class := func(name string, def bool, grow *bool) *storagev1.StorageClass {
 		c := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, AllowVolumeExpansion: grow}
@@ -758,7 +830,12 @@ func TestNodeRestriction(t *testing.T) {
 		return n
 	}
 	bound := func(to string) *corev1.Pod {
-		return pod(func(p *corev1.Pod) { p.UID, p.Spec.NodeName = "pod-uid", to })
+		return pod(func(p *corev1.Pod) {
+			p.UID, p.Spec.NodeName = "pod-uid", to
+			p.Spec.Volumes = []corev1.Volume{{Name: "t", VolumeSource: corev1.VolumeSource{
+				Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+					{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}}}}
+		})
 	}
 	mirror := func(change ...func(*corev1.Pod)) *corev1.Pod {
 		return pod(append([]func(*corev1.Pod){func(p *corev1.Pod) {
@@ -862,7 +939,11 @@ func TestNodeRestriction(t *testing.T) {
 			`unexpected operation "UPDATE", node "n1" can only create and delete mirror pods`},
 		"claims by status": {here, attributesCase{obj: pod(func(p *corev1.Pod) {
 			p.Spec.NodeName, p.Status.ResourceClaimStatuses = "n1", []corev1.PodResourceClaimStatus{{Name: "c"}}
-		}), old: bound("n1"), sub: "status"}, `node "n1" cannot update resource claim statuses`},
+		}), old: bound("n1"), sub: "status"}, `node "n1" cannot update resource claim statues`},
+		"extended claim by status": {here, attributesCase{obj: pod(func(p *corev1.Pod) {
+			p.Spec.NodeName = "n1"
+			p.Status.ExtendedResourceClaimStatus = &corev1.PodExtendedResourceClaimStatus{ResourceClaimName: "c"}
+		}), old: bound("n1"), sub: "status"}, `node "n1" cannot update extended resource claim status`},
 		"mirror with account": {here,
 			attributesCase{obj: mirror(func(p *corev1.Pod) { p.Spec.ServiceAccountName = "x" })},
 			`node "n1" can not create pods that reference a service account`},

@@ -527,6 +527,8 @@ func TestNodeRestrictionOfAllKinds(t *testing.T) {
 		return j
 	}
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}
+	configured := n()
+	configured.Spec.ConfigSource = &corev1.NodeConfigSource{}
 	named := eviction.DeepCopy()
 	named.Name = "theirs"
 	forbid := func(what, text string) string { return what + " is forbidden: " + text }
@@ -539,8 +541,12 @@ func TestNodeRestrictionOfAllKinds(t *testing.T) {
 		"a Node of generated name": {nodeWrite(n(), nil, "/nodes", "", create, ""), ""},
 		"another's": {nodeWrite(n(), n(), "/nodes", "", update, "n2"),
 			forbid(`nodes "n2"`, `node "n1" is not allowed to modify node "n2"`)},
-		"made with owners": {nodeWrite(owned, nil, "/nodes", "", create, "n1"),
-			forbid(`nodes "n1"`, `node "n1" is not allowed to set ownerReferences`)},
+		"made with owners": {nodeWrite(owned, nil, "/nodes", "", create, "n1"), ""},
+		"made with a source of configuration": {nodeWrite(configured, nil, "/nodes", "", create, "n1"),
+			forbid(`nodes "n1"`, `node "n1" is not allowed to create pods with a non-nil configSource`)},
+		"given a source of configuration": {nodeWrite(configured, n(), "/nodes", "", update, "n1"),
+			forbid(`nodes "n1"`, `node "n1" is not allowed to update configSource to a new non-nil configSource`)},
+		"its source of configuration stays": {nodeWrite(configured, configured, "/nodes", "", update, "n1"), ""},
 		"given owners": {nodeWrite(owned, n(), "/nodes", "", update, "n1"),
 			forbid(`nodes "n1"`, `node "n1" is not allowed to modify ownerReferences`)},
 		"its owners stay": {nodeWrite(owned, owned, "/nodes", "", update, "n1"), ""},
@@ -651,7 +657,12 @@ func journalResource() string { return journal.GroupVersion.Group + "/" + journa
 func TestNodesPodCertificateRequests(t *testing.T) {
 	sa := account("sa")
 	sa.UID = "sa-uid"
-	p := pod(func(p *corev1.Pod) { p.UID, p.Spec.NodeName, p.Spec.ServiceAccountName = "p-uid", "n1", "sa" })
+	p := pod(func(p *corev1.Pod) {
+		p.UID, p.Spec.NodeName, p.Spec.ServiceAccountName = "p-uid", "n1", "sa"
+		p.Spec.Volumes = []corev1.Volume{{Name: "c", VolumeSource: corev1.VolumeSource{
+			Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+				{PodCertificate: &corev1.PodCertificateProjection{SignerName: "a.b/c"}}}}}}}
+	})
 	other, static := p.DeepCopy(), p.DeepCopy()
 	other.Name, other.Spec.NodeName = "other", "n2"
 	static.Name, static.Annotations = "static", map[string]string{corev1.MirrorPodAnnotationKey: "x"}
@@ -666,25 +677,32 @@ func TestNodesPodCertificateRequests(t *testing.T) {
 	}{
 		"its Pod's": {want: ""},
 		"another node's": {change: func(s *spec) { s.NodeName = "n2" },
-			want: `spec.nodeName is "n2", which is not the requesting node "n1"`},
+			want: `PodCertificateRequest.Spec.NodeName="n2", which is not the requesting node "n1"`},
 		"a node of old": {change: func(s *spec) { s.NodeUID = "old" },
-			want: `spec.nodeUID is "old", the node has "n1-uid"`},
+			want: `PodCertificateRequest for pod "ns/p" names node UID "old", inconsistent with the ` +
+				`running node ("n1-uid")`},
 		"a Pod of old": {change: func(s *spec) { s.PodUID = "old" },
-			want: `spec.podUID is "old", the Pod has "p-uid". It might have been deleted and then recreated`},
+			want: `PodCertificateRequest for pod "ns/p" contains pod UID ("old") which differs ` +
+				`from running pod "p-uid"`},
 		"another node's Pod": {change: func(s *spec) { s.PodName = "other" },
-			want: "node requested a certificate for a pod scheduled on a different node"},
+			want: `pod "ns/other" is not running on node "n1" named in the PodCertificateRequest`},
 		"a static Pod": {change: func(s *spec) { s.PodName = "static" },
-			want: "static pods cannot have certificates"},
+			want: `pod "ns/static" is a mirror pod`},
 		"a missing Pod": {change: func(s *spec) { s.PodName = "no" }, want: `pods "no" not found`},
 		"as another": {change: func(s *spec) { s.ServiceAccountName = "x" },
-			want: `spec.serviceAccountName is "x", the Pod runs as "sa"`},
+			want: `PodCertificateRequest for pod "ns/p" contains serviceAccountName ("x") that differs from running ` +
+				`pod ("sa")`},
 		"as one of old": {change: func(s *spec) { s.ServiceAccountUID = "old" },
-			want: `spec.serviceAccountUID is "old", the service account has "sa-uid"`},
-		"a change":       {op: admission.Update, want: "nodes can only create PodCertificateRequests"},
-		"a status":       {sub: "status", want: "nodes can only create PodCertificateRequests"},
+			want: `PodCertificateRequest for pod "ns/p" names service account UID "old", which differs from the ` +
+				`running service account ("sa-uid")`},
+		"of a signer that no volume names": {change: func(s *spec) { s.SignerName = "a.b/other" },
+			want: `pod "ns/p" does not mount a podCertificate projected volume for signer "a.b/other"`},
+		"a change":       {op: admission.Update, want: "unexpected operation UPDATE"},
+		"a status":       {sub: "status", want: "unexpected subresource status"},
 		"something else": {obj: n, want: "unexpected type *v1.Node"},
 	} {
 		r := &certificatesv1.PodCertificateRequest{Spec: spec{NodeName: "n1", NodeUID: "n1-uid", PodName: "p",
+			SignerName:         "a.b/c",
 			PodUID:             "p-uid",
 			ServiceAccountName: "sa", ServiceAccountUID: "sa-uid"}}
 		if c.change != nil {
@@ -704,13 +722,16 @@ func TestNodesPodCertificateRequests(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", name, got, c.want)
 		}
 	}
-	for missing, want := range map[string]string{"node": `nodes "n1" not found`,
-		"account": `serviceaccounts "sa" not found`} {
+	for missing, want := range map[string]string{
+		"node": `while retrieving node "n1" named in the PodCertificateRequest: nodes "n1" not found`,
+		"account": `while retrieving service account "ns/sa" named in the PodCertificateRequest: ` +
+			`serviceaccounts "sa" not found`} {
 		objects := []runtime.Object{p, n}
 		if missing == "node" {
 			objects = []runtime.Object{p, sa}
 		}
 		r := &certificatesv1.PodCertificateRequest{Spec: spec{NodeName: "n1", NodeUID: "n1-uid", PodName: "p",
+			SignerName:         "a.b/c",
 			PodUID:             "p-uid",
 			ServiceAccountName: "sa", ServiceAccountUID: "sa-uid"}}
 		a := nodeWrite(r, nil, "certificates.k8s.io/podcertificaterequests", "", admission.Create, "r")
@@ -767,9 +788,7 @@ func TestNodesTokenAudiences(t *testing.T) {
 		claim("lost", "no"), claim("nfs", "v4"), pv("v4", "")}
 	ref := authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "p-uid"}
 	refused := func(aud string) string {
-		return fmt.Sprintf(`audience %q not found in pod spec volume, system:node:n1 is not authorized to request `+
-			`tokens `+
-			`for this audience`, aud)
+		return fmt.Sprintf(`system:node:n1 is not authorized to request tokens for audience %q`, aud)
 	}
 	for name, c := range map[string]struct {
 		audiences string
@@ -779,16 +798,22 @@ func TestNodesTokenAudiences(t *testing.T) {
 		want      string
 		asks      string
 	}{
-		"none":        {},
-		"all of them": {audiences: "projected csi-1 csi-2 bound ephemeral"},
-		"by right": {audiences: "projected right",
-			asks: "system:node:n1 request-serviceaccounts-token-audience /v1/right sa"},
+		"none": {want: refused(""),
+			asks: "system:node:n1 request-serviceaccounts-token-audience // sa"},
+		"of a token":             {audiences: "projected"},
+		"of a CSI volume":        {audiences: "csi-2"},
+		"of a bound volume":      {audiences: "bound"},
+		"of an ephemeral volume": {audiences: "ephemeral"},
+		"two":                    {audiences: "projected bound", want: "node may only request 0 or 1 audiences"},
+		"by right": {audiences: "right",
+			asks: "system:node:n1 request-serviceaccounts-token-audience //right sa"},
 		"without": {audiences: "unused", want: refused("unused"),
-			asks: "system:node:n1 request-serviceaccounts-token-audience /v1/unused sa"},
-		"its second": {audiences: "bound other", want: refused("other"),
-			asks: "system:node:n1 request-serviceaccounts-token-audience /v1/other sa"},
-		"nobody can say": {audiences: "right", err: errors.New("down"), want: refused("right"),
-			asks: "system:node:n1 request-serviceaccounts-token-audience /v1/right sa"},
+			asks: "system:node:n1 request-serviceaccounts-token-audience //unused sa"},
+		"nobody can say": {audiences: "unused", err: errors.New("down"),
+			want: `error authorizing system:node:n1 to request tokens for audience "unused": down`,
+			asks: "system:node:n1 request-serviceaccounts-token-audience //unused sa"},
+		"by right, beside an error": {audiences: "right", err: errors.New("down"),
+			asks: "system:node:n1 request-serviceaccounts-token-audience //right sa"},
 		"bound to nobody": {none: true, want: "node requested token not bound to a pod"},
 		"to a Secret": {change: func(r *authenticationv1.BoundObjectReference) { r.Kind = "Secret" },
 			want: "node requested token not bound to a pod"},

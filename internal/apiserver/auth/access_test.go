@@ -181,6 +181,9 @@ func anonymous(t *testing.T, s *server) {
 			t.Errorf("%s without credentials: %d, want %d", path, code, want)
 		}
 	}
+	if code, _ := s.ask(t, "POST", "/healthz", "", ""); code != 403 {
+		t.Errorf("POST of /healthz: got code %d, want 403", code)
+	}
 	if code, _ := s.ask(t, "GET", "/healthz", "nobody", ""); code != 401 {
 		t.Errorf("a wrong token on a health path: %d, want 401", code)
 	}
@@ -354,7 +357,7 @@ func nodeAgent(t *testing.T, s *server) {
 			_, err := s.token(t, agent, "default", authenticationv1.TokenRequestSpec{})
 			return err
 		},
-		`audience "vault" not found in pod spec volume`: func() error {
+		`is not authorized to request tokens for audience "vault"`: func() error {
 			_, err := s.token(t, agent, "default", authenticationv1.TokenRequestSpec{BoundObjectRef: bound,
 				Audiences: []string{"vault"}})
 			return err

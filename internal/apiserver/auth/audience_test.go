@@ -51,17 +51,17 @@ func TestNodesAskForAudiencesByRight(t *testing.T) {
 		eventually(t, func() error { return ask(audience) })
 	}
 	const registry = "https://registry.example.com"
-	for _, audiences := range [][]string{{registry}, {"of-volume", registry}} {
-		err := ask(audiences...)
-		if want := `audience "` + registry +
-			`" not found in pod spec volume, system:node:n1 is not authorized to request tokens for this ` +
-			`audience`; !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
+	for want, audiences := range map[string][]string{
+		`system:node:n1 is not authorized to request tokens for audience "` + registry + `"`: {registry},
+		"node may only request 0 or 1 audiences":                                             {"of-volume", registry},
+	} {
+		if err := ask(audiences...); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", audiences, err, want)
 		}
 	}
 	allow(t, ctx, s, rbacv1.PolicyRule{Verbs: []string{"request-serviceaccounts-token-audience"},
 		APIGroups: []string{""}, Resources: []string{registry}, ResourceNames: []string{"default"}})
-	eventually(t, func() error { return ask("of-volume", registry) })
+	eventually(t, func() error { return ask(registry) })
 	if err := ask("vault"); !apierrors.IsForbidden(err) {
 		t.Errorf("an audience that no role names: %v", err)
 	}

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -36,12 +37,25 @@ func (s *authBuilder) authorize(out *own.Access) error {
 	joined, err := union.New(
 		union.NamedAuthorizer{AuthorizerName: "masters.gantry",
 			Authorizer: authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup)},
-		union.NamedAuthorizer{AuthorizerName: "health.gantry", Authorizer: health},
+		union.NamedAuthorizer{AuthorizerName: "health.gantry", Authorizer: readers{health}},
 		union.NamedAuthorizer{AuthorizerName: chainName, Authorizer: chain},
 		union.NamedAuthorizer{AuthorizerName: "journal", Authorizer: journalReaders{chain}},
 	)
 	out.Authorizer, out.RuleResolver = reasonTrimmer{joined}, chain
 	return err
+}
+
+// readers asks an authorizer about reads of those who were authenticated or are known to be nobody,
+// as upstream's role for public information has it. It has no opinion about others.
+type readers struct{ authorizer.Authorizer }
+
+// Authorize implements authorizer.Authorizer.
+func (r readers) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	public := func(group string) bool { return group == user.AllAuthenticated || group == user.AllUnauthenticated }
+	if a.GetVerb() != "get" || a.GetUser() == nil || !slices.ContainsFunc(a.GetUser().GetGroups(), public) {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	return r.Authorizer.Authorize(ctx, a)
 }
 
 // chainName is the name of the configured chain in reasons; each authorizer of the chain has a name

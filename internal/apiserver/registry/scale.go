@@ -114,7 +114,7 @@ func (s *scaleREST) ConvertToTable(ctx context.Context, obj, o runtime.Object) (
 		obj, o)
 }
 
-// scaleFromObject returns the Scale of a parent object.
+// scaleFromObject returns the Scale of a parent object, without managed fields.
 func (s *scaleREST) scaleFromObject(obj runtime.Object) (*autoscalingv1.Scale, error) {
 	m, err := meta.Accessor(obj)
 	if err != nil {
@@ -134,8 +134,7 @@ func (s *scaleREST) scaleFromObject(obj runtime.Object) (*autoscalingv1.Scale, e
 	if *c.want != nil {
 		out.Spec.Replicas = **c.want
 	}
-	out.ManagedFields, err = s.managedFieldsHandler(m.GetManagedFields()).ToSubresource()
-	return out, err
+	return out, nil
 }
 
 // managedFieldsHandler converts managed fields between the parent object and its Scale.
@@ -194,6 +193,10 @@ func (u *scaleUpdatedObjectInfo) UpdatedObject(ctx context.Context, old runtime.
 			Resource: u.scale.kind.Resource}, u.name)
 	}
 	previous, err := u.scale.scaleFromObject(obj)
+	if err != nil {
+		return nil, err
+	}
+	previous.ManagedFields, err = u.scale.managedFieldsHandler(m.GetManagedFields()).ToSubresource()
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,8 @@ func scaleTable() resourcedef.Table {
 	spec, status := autoscalingv1.ScaleSpec{}.SwaggerDoc(), autoscalingv1.ScaleStatus{}.SwaggerDoc()
 	return resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
-			printers.NameColumn(), printers.IntColumn("Desired", spec["replicas"]),
+			printers.StringColumn("Name", metav1.ObjectMeta{}.SwaggerDoc()["name"]),
+			printers.IntColumn("Desired", spec["replicas"]),
 			printers.IntColumn("Available", status["replicas"]), printers.AgeColumn(),
 		},
 		Row: func(o runtime.Object, opt resourcedef.RowOptions) []any {

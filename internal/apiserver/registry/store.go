@@ -100,11 +100,17 @@ var returnDeletedObject = map[schema.GroupResource]bool{
 	{Resource: "pods"}: true, {Resource: "podtemplates"}: true, {Resource: "persistentvolumes"}: true,
 	{Resource: "persistentvolumeclaims"}: true,
 	{Resource: "resourcequotas"}:         true, {Resource: "serviceaccounts"}: true, {Resource: "services"}: true,
-	{Group: "storage.k8s.io", Resource: "storageclasses"}:       true,
-	{Group: "storage.k8s.io", Resource: "volumeattachments"}:    true,
-	{Group: "storage.k8s.io", Resource: "csinodes"}:             true,
-	{Group: "storage.k8s.io", Resource: "csidrivers"}:           true,
-	{Group: "storage.k8s.io", Resource: "csistoragecapacities"}: true,
+	{Resource: "namespaces"}:                                           true,
+	{Group: "storage.k8s.io", Resource: "storageclasses"}:              true,
+	{Group: "storage.k8s.io", Resource: "volumeattachments"}:           true,
+	{Group: "storage.k8s.io", Resource: "csinodes"}:                    true,
+	{Group: "storage.k8s.io", Resource: "csidrivers"}:                  true,
+	{Group: "storage.k8s.io", Resource: "volumeattributesclasses"}:     true,
+	{Group: "resource.k8s.io", Resource: "deviceclasses"}:              true,
+	{Group: "resource.k8s.io", Resource: "resourceclaims"}:             true,
+	{Group: "resource.k8s.io", Resource: "resourceclaimtemplates"}:     true,
+	{Group: "resource.k8s.io", Resource: "resourceslices"}:             true,
+	{Group: "resource.k8s.io", Resource: "resourcepoolstatusrequests"}: true,
 }
 
 // setHooks sets the Begin and After hooks of a kind on its store.

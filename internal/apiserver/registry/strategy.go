@@ -47,8 +47,13 @@ func (s *strategy) AllowUnconditionalUpdate(context.Context) bool {
 	return s.kind.Rules.AllowUnconditionalUpdate
 }
 
-// Canonicalize does nothing.
-func (s *strategy) Canonicalize(runtime.Object) {}
+// Canonicalize implements rest.RESTCreateStrategy and rest.RESTUpdateStrategy. It is called after
+// validation.
+func (s *strategy) Canonicalize(obj runtime.Object) {
+	if f := s.kind.Rules.Canonicalize; f != nil {
+		f(obj)
+	}
+}
 
 // PrepareForCreate clears the status, sets generation 1 and calls the kind's PrepareCreate.
 func (s *strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
@@ -201,8 +206,11 @@ func resetFields(k *resourcedef.Kind, paths []string) map[fieldpath.APIVersion]*
 		}
 		set.Insert(path)
 	}
-	gv := metav1.GroupVersion{Group: k.Group, Version: k.Version}.String()
-	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gv): set}
+	out := map[fieldpath.APIVersion]*fieldpath.Set{}
+	for _, v := range append([]string{k.Version}, k.Types.OtherVersions...) {
+		out[fieldpath.APIVersion(metav1.GroupVersion{Group: k.Group, Version: v}.String())] = set
+	}
+	return out
 }
 
 // structField returns a top-level field of an API object by its Go name.

@@ -41,7 +41,7 @@ func fromQuery(q url.Values, v reflect.Value) error {
 			continue
 		}
 		if err := setField(v.Field(i), values); err != nil {
-			return fmt.Errorf("query parameter %s: %w", name, err)
+			return err // says no name, as upstream's
 		}
 	}
 	return nil
@@ -53,7 +53,12 @@ func setField(v reflect.Value, texts []string) error {
 	case *[]string:
 		*dst = append([]string(nil), texts...)
 		return nil
+	case *[]int32:
+		return metav1.Convert_Slice_string_To_Slice_int32(&texts, dst, nil) // also "80,81"
 	case **metav1.Time:
+		if texts[0] == "" {
+			return nil
+		}
 		t, err := time.Parse(time.RFC3339, texts[0])
 		if err != nil {
 			return err

@@ -27,7 +27,8 @@ func (p *Plugin) admitPodCertificateRequest(ctx context.Context, name string, a 
 	}
 	s := &r.Spec
 	if string(s.NodeName) != name {
-		return fmt.Errorf("PodCertificateRequest.Spec.NodeName=%q, which is not the requesting node %q", s.NodeName, name)
+		return fmt.Errorf("PodCertificateRequest.Spec.NodeName=%q, which is not the requesting node %q", s.NodeName,
+			name)
 	}
 	podName := a.GetNamespace() + "/" + s.PodName
 	cached := metav1.GetOptions{ResourceVersion: "0"}
@@ -54,8 +55,8 @@ func (p *Plugin) admitPodCertificateRequest(ctx context.Context, name string, a 
 		return fmt.Errorf("pod %q is a mirror pod", podName)
 	}
 	if pod.Spec.ServiceAccountName != s.ServiceAccountName {
-		return fmt.Errorf("PodCertificateRequest for pod %q contains serviceAccountName (%q) that differs from running "+
-			"pod (%q)", podName, s.ServiceAccountName, pod.Spec.ServiceAccountName)
+		return fmt.Errorf("PodCertificateRequest for pod %q contains serviceAccountName (%q) that differs from "+
+			"running pod (%q)", podName, s.ServiceAccountName, pod.Spec.ServiceAccountName)
 	}
 	account, err := p.client.CoreV1().ServiceAccounts(a.GetNamespace()).Get(ctx, s.ServiceAccountName,
 		metav1.GetOptions{})
@@ -63,13 +64,14 @@ func (p *Plugin) admitPodCertificateRequest(ctx context.Context, name string, a 
 	case err != nil:
 		return retrieving("service account", a.GetNamespace()+"/"+s.ServiceAccountName, err)
 	case account.UID != s.ServiceAccountUID:
-		return outdated("PodCertificateRequest for pod %q names service account UID %q, which differs from the running "+
-			"service account (%q)", podName, s.ServiceAccountUID, account.UID)
+		return outdated("PodCertificateRequest for pod %q names service account UID %q, which differs from the "+
+			"running service account (%q)", podName, s.ServiceAccountUID, account.UID)
 	}
 	return p.signer(ctx, a, pod, s.SignerName)
 }
 
-// signer lets a node ask only for certificates of a signer that a projected volume of the Pod names.
+// signer lets a node ask only for certificates of a signer that a projected volume of the Pod
+// names.
 func (p *Plugin) signer(ctx context.Context, a admission.Attributes, pod *corev1.Pod, signer string) error {
 	for _, v := range pod.Spec.Volumes {
 		if v.Projected == nil {

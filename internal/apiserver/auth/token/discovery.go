@@ -7,8 +7,11 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/go-jose/go-jose/v4"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Paths of the documents by which others check our tokens (OpenID Connect discovery).
@@ -70,12 +73,39 @@ func (d *OpenIDMetadata) Keys(w http.ResponseWriter, r *http.Request) {
 }
 
 func serveDocument(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+	switch {
+	case r.Method != http.MethodGet:
+		refuse(w, http.StatusMethodNotAllowed, "")
+		return
+	case !accepts(r.Header.Get("Accept"), kind):
+		refuse(w, http.StatusNotAcceptable, "406: Not Acceptable\n\nAvailable representations: "+kind)
 		return
 	}
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Cache-Control", "public, max-age=3600")
 	_, _ = w.Write(body)
+}
+
+// accepts reports whether an Accept header names a type, or any; application/* names none, as
+// upstream has it.
+func accepts(header, kind string) bool {
+	if header == "" {
+		return true
+	}
+	for part := range strings.SplitSeq(header, ",") {
+		name, _, _ := strings.Cut(part, ";")
+		if name = strings.TrimSpace(name); name == "*/*" || name == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// refuse answers with a Status.
+func refuse(w http.ResponseWriter, code int, message string) {
+	status := apierrors.NewGenericServerResponse(code, "", schema.GroupResource{}, "", message, 0, false).Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(status)
 }

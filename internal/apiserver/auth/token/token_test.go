@@ -334,4 +334,15 @@ func TestKeysAndDocuments(t *testing.T) {
 	if d.Config(rec, httptest.NewRequest("POST", ConfigPath, nil)); rec.Code != 405 {
 		t.Errorf("POST answered %d, want 405", rec.Code)
 	}
+	for accept, want := range map[string]int{"": 200, "*/*": 200, "application/jwk-set+json": 200,
+		"text/html, */*;q=0.1": 200,
+		"application/json":     406, "application/*": 406} {
+		rec, r := httptest.NewRecorder(), httptest.NewRequest("GET", JWKSPath, nil)
+		r.Header.Set("Accept", accept)
+		d.Keys(rec, r)
+		if rec.Code != want || want == 406 && !strings.Contains(rec.Body.String(),
+			`"406: Not Acceptable\n\nAvailable representations: application/jwk-set+json"`) {
+			t.Errorf("Accept %q: got %d %s, want %d", accept, rec.Code, rec.Body, want)
+		}
+	}
 }

@@ -227,7 +227,11 @@ func checkAnnotations(x *expressionValidator, p *admissionv1.ValidatingAdmission
 	for i, a := range list {
 		at := path.Index(i)
 		key := p.Name + "/" + a.Key
-		x.InvalidEach(at.Child("key"), key, validation.IsQualifiedName(key))
+		if p.Name == "" {
+			x.Invalid(at.Child("key"), a.Key, "requires metadata.name be non-empty")
+		} else {
+			x.InvalidEach(at.Child("key"), key, validation.IsQualifiedName(key))
+		}
 		if seen.Has(a.Key) {
 			x.Add(field.Duplicate(at.Child("key"), a.Key))
 		}

@@ -79,12 +79,12 @@ func checkWebhook(f *typed.Errors, h *webhookFields, at *field.Path) {
 	if n := h.TimeoutSeconds; n != nil && (*n < 1 || *n > maxTimeoutSeconds) {
 		f.Invalid(at.Child("timeoutSeconds"), *n, "the timeout value must be between 1 and 30 seconds")
 	}
+	f.LabelSelector(at.Child("namespaceSelector"), h.NamespaceSelector)
+	f.LabelSelector(at.Child("objectSelector"), h.ObjectSelector)
 	if p := h.reinvocationPolicy; p != nil {
 		typed.Supported(f, at.Child("reinvocationPolicy"), *p, admissionv1.IfNeededReinvocationPolicy,
 			admissionv1.NeverReinvocationPolicy)
 	}
-	f.LabelSelector(at.Child("namespaceSelector"), h.NamespaceSelector)
-	f.LabelSelector(at.Child("objectSelector"), h.ObjectSelector)
 	switch c, path := &h.ClientConfig, at.Child("clientConfig"); {
 	case (c.URL == nil) == (c.Service == nil):
 		f.Required(path, "exactly one of url or service is required")

@@ -116,7 +116,7 @@ func sources(f *typed.Errors, m *autoscalingv2.MetricSpec) []source {
 		{autoscalingv2.PodsMetricSourceType, "pods", m.Pods != nil, func(p *field.Path) {
 			checkIdentifier(f, &m.Pods.Metric, p.Child("metric"))
 			checkTarget(f, &m.Pods.Target, p.Child("target"))
-			if v := m.Pods.Target.AverageValue; v == nil || v.Sign() != 1 {
+			if m.Pods.Target.AverageValue == nil {
 				f.Required(p.Child("target", "averageValue"), "must specify a positive target averageValue")
 			}
 		}},

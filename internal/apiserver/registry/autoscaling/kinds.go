@@ -38,7 +38,7 @@ func autoscalers() resourcedef.Kind {
 			AllowUnconditionalUpdate: true,
 		}.Untyped(),
 	}
-	k.Types.HasStatus = true
+	k.Types.HasStatus, k.Types.OtherVersions = true, []string{"v1"}
 	spec, status := autoscalingv2.HorizontalPodAutoscalerSpec{}.SwaggerDoc(),
 		autoscalingv2.HorizontalPodAutoscalerStatus{}.SwaggerDoc()
 	k.Table = resourcedef.Table{

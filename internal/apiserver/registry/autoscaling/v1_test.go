@@ -80,11 +80,31 @@ func TestV1CarriesAllOfV2(t *testing.T) {
 	}
 }
 
-func TestBrokenAnnotationIsNamed(t *testing.T) {
-	old := &autoscalingv1.HorizontalPodAutoscaler{
-		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{metricsNote: "{"}}}
-	err := fromV1(old, &autoscalingv2.HorizontalPodAutoscaler{})
-	if err == nil || err.Error() != "annotation "+metricsNote+": unexpected end of JSON input" {
-		t.Errorf("got %v, want error %v", err, "annotation "+metricsNote+": unexpected end of JSON input")
+// An annotation that cannot be read says nothing, and goes.
+func TestBrokenAnnotationIsDropped(t *testing.T) {
+	old := &autoscalingv1.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		metricsNote: "{", behaviorNote: `{}`, conditionsNote: `[{"type": 5}]`, "own": "x"}}}
+	var h autoscalingv2.HorizontalPodAutoscaler
+	if err := fromV1(old, &h); err != nil {
+		t.Fatal(err)
+	}
+	if h.Spec.Behavior != nil || len(h.Status.Conditions) != 0 || len(h.Spec.Metrics) != 1 || len(h.Annotations) != 1 {
+		t.Errorf("got %+v, want no behavior, no condition, the default metric and the annotation own", h)
+	}
+}
+
+// The annotation names fields as upstream's internal type does.
+func TestBehaviorAnnotation(t *testing.T) {
+	h := &autoscalingv2.HorizontalPodAutoscaler{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+		Behavior: &autoscalingv2.HorizontalPodAutoscalerBehavior{ScaleDown: &autoscalingv2.HPAScalingRules{
+			Policies: []autoscalingv2.HPAScalingPolicy{{Type: "Pods", Value: 1, PeriodSeconds: 60}}}}}}
+	var old autoscalingv1.HorizontalPodAutoscaler
+	if err := toV1(h, &old); err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"ScaleUp":null,"ScaleDown":{"StabilizationWindowSeconds":null,"SelectPolicy":null,"Policies":` +
+		`[{"Type":"Pods","Value":1,"PeriodSeconds":60}],"Tolerance":null}}`
+	if got := old.Annotations[behaviorNote]; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -133,11 +134,19 @@ func TestSuspendedJobMayBePlacedAnew(t *testing.T) {
 		{"suspended, other nodes", true, place, false},
 		{"running, other nodes", false, place, true},
 		{"suspended, other image", true, func(s *corev1.PodSpec) { s.Containers[0].Image = "y" }, true},
+		{"suspended, renamed and sized", true, func(s *corev1.PodSpec) {
+			s.Containers[0].Name = "y"
+			s.Containers[0].Resources.Limits = corev1.ResourceList{"cpu": resource.MustParse("1")}
+		}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := errorTexts(checkJob(job(c.suspend, c.edit), job(c.suspend, nil)))
 			if strings.Contains(got, "field is immutable") != c.refused || !c.refused && got != "" {
 				t.Errorf("got %q, want it refused as immutable: %t", got, c.refused)
+			}
+			if at := map[bool]string{true: "spec.template.spec: ", false: "spec.template: "}[c.suspend]; c.refused &&
+				!strings.HasPrefix(got, at) {
+				t.Errorf("got %q, want it to begin with %q", got, at)
 			}
 		})
 	}

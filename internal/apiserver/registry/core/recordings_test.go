@@ -107,11 +107,11 @@ func create(k resourcedef.Kind, obj runtime.Object) (_ field.ErrorList, warned [
 		m.SetName(base + "abcde")
 	}
 	if r.BeginCreate != nil {
-		done, err := r.BeginCreate(ctx, obj, true)
+		done, err := r.BeginCreate(ctx, obj, false)
 		if err != nil {
 			return nil, nil, err
 		}
-		defer done(true)
+		defer done(false) // gives back
 	}
 	if p, ok := obj.(*v1.Pod); ok && p.Spec.ServiceAccountName == "" {
 		p.Spec.ServiceAccountName = "default" // admission's part

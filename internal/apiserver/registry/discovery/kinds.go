@@ -3,6 +3,7 @@
 package discovery
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
@@ -133,7 +134,7 @@ func portCell(ports []discoveryv1.EndpointPort) string {
 			out = append(out, strconv.Itoa(int(*p.Port)))
 		}
 	}
-	return printers.JoinLimited(out, maxShownCells)
+	return cmp.Or(printers.JoinLimited(out, maxShownCells), "<unset>")
 }
 
 func addressCell(endpoints []discoveryv1.Endpoint) string {
@@ -144,5 +145,8 @@ func addressCell(endpoints []discoveryv1.Endpoint) string {
 	for _, e := range endpoints {
 		out = append(out, e.Addresses...)
 	}
-	return printers.JoinLimited(out, maxShownCells)
+	if len(out) == 0 {
+		return "<unset>"
+	}
+	return cmp.Or(printers.JoinLimited(out, maxShownCells), "<unset>")
 }

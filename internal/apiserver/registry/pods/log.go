@@ -107,9 +107,6 @@ func logQuery(o *v1.PodLogOptions) url.Values {
 	if o.SinceTime != nil {
 		q.Add("sinceTime", o.SinceTime.Format(time.RFC3339))
 	}
-	if o.Stream != nil && *o.Stream != "" && *o.Stream != v1.LogStreamAll {
-		q.Add("stream", *o.Stream)
-	}
 	return q
 }
 
@@ -129,17 +126,8 @@ func validateLogOptions(o *v1.PodLogOptions) field.ErrorList {
 	case o.SinceSeconds != nil && *o.SinceSeconds < 1:
 		errs = append(errs, field.Invalid(field.NewPath("sinceSeconds"), *o.SinceSeconds, "must be greater than 0"))
 	}
-	if o.Stream != nil {
-		switch *o.Stream {
-		case v1.LogStreamAll, v1.LogStreamStdout, v1.LogStreamStderr:
-		default:
-			errs = append(errs, field.NotSupported(field.NewPath("stream"), *o.Stream,
-				[]string{v1.LogStreamAll, v1.LogStreamStdout, v1.LogStreamStderr}))
-		}
-		if *o.Stream != v1.LogStreamAll && o.TailLines != nil {
-			errs = append(errs,
-				field.Forbidden(field.NewPath(""), "`tailLines` and specific `stream` are mutually exclusive for now"))
-		}
+	if o.Stream != nil { // the gate PodLogsQuerySplitStreams is alpha
+		errs = append(errs, field.Forbidden(field.NewPath("stream"), "may not be specified"))
 	}
 	return errs
 }

@@ -30,6 +30,8 @@ func rules() resourcedef.Rules {
 				field.NewPath("metadata", "annotations")) {
 				warning.AddWarning(ctx, "", w)
 			}
+			podspec.DefaultPodLevel(&p.Spec) // again: admission may have changed the containers
+			podspec.DefaultPodLevelLimits(&p.Spec)
 			PrepareCreate(p, metav1.Now())
 		},
 		PrepareUpdate: func(_ context.Context, o, old runtime.Object) { PrepareUpdate(o.(*v1.Pod), old.(*v1.Pod)) },

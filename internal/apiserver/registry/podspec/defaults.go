@@ -55,7 +55,7 @@ func DefaultPod(p *v1.Pod) {
 	}
 	setDefault(&p.Spec.EnableServiceLinks, v1.DefaultEnableServiceLinks)
 	visitContainers(&p.Spec, func(c *v1.Container) { requestsFromLimits(&c.Resources) })
-	defaultPodLevel(&p.Spec)
+	DefaultPodLevel(&p.Spec)
 }
 
 // visitContainers calls f for init containers, then for containers.

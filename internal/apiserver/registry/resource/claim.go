@@ -3,6 +3,7 @@ package resource
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
@@ -45,6 +46,11 @@ func claims(labels NamespaceLabels) resourcedef.Kind {
 		c := o.(*resourcev1.ResourceClaim)
 		return c.Namespace, &c.Spec
 	})
+	status := k.Rules.ValidateStatus
+	k.Rules.ValidateStatus = func(ctx context.Context, o, old runtime.Object) field.ErrorList {
+		c, previous := o.(*resourcev1.ResourceClaim), old.(*resourcev1.ResourceClaim)
+		return append(adminStatusAllowed(ctx, c, previous, labels), status(ctx, o, old)...)
+	}
 	k.Table = resourcedef.Table{
 		Columns: []metav1.TableColumnDefinition{
 			printers.NameColumn(),
@@ -123,17 +129,43 @@ func adminAccessAllowed(ctx context.Context, s *resourcev1.ResourceClaimSpec, na
 			continue
 		}
 		at := spec().Child("devices", "requests").Index(i).Child("adminAccess")
-		have, err := labels(ctx, namespace)
-		if err != nil {
-			return field.ErrorList{
-				field.InternalError(at, fmt.Errorf("could not retrieve namespace to verify admin access: %w", err))}
+		if errs := adminNamespace(ctx, at, namespace, labels); len(errs) > 0 {
+			return errs
 		}
-		if have[resourcev1.DRAAdminNamespaceLabelKey] != "true" {
-			return field.ErrorList{
-				field.Forbidden(at,
-					fmt.Sprintf("admin access to devices requires the `%s: true` label on the containing namespace",
-						resourcev1.DRAAdminNamespaceLabelKey))}
+	}
+	return nil
+}
+
+// adminStatusAllowed is the same for what a status gives with admin access, unless it had some.
+func adminStatusAllowed(ctx context.Context, c, previous *resourcev1.ResourceClaim,
+	labels NamespaceLabels) field.ErrorList {
+	first := func(c *resourcev1.ResourceClaim) int {
+		if c.Status.Allocation == nil {
+			return -1
 		}
+		return slices.IndexFunc(c.Status.Allocation.Devices.Results,
+			func(r resourcev1.DeviceRequestAllocationResult) bool { return typed.Deref(r.AdminAccess) })
+	}
+	i := first(c)
+	if i < 0 || first(previous) >= 0 {
+		return nil
+	}
+	at := field.NewPath("status", "allocation", "devices", "results").Index(i).Child("adminAccess")
+	return adminNamespace(ctx, at, c.Namespace, labels)
+}
+
+// adminNamespace wants the label of a namespace that allows admin access.
+func adminNamespace(ctx context.Context, at *field.Path, namespace string, labels NamespaceLabels) field.ErrorList {
+	have, err := labels(ctx, namespace)
+	if err != nil {
+		return field.ErrorList{
+			field.InternalError(at, fmt.Errorf("could not retrieve namespace to verify admin access: %w", err))}
+	}
+	if have[resourcev1.DRAAdminNamespaceLabelKey] != "true" {
+		return field.ErrorList{
+			field.Forbidden(at,
+				fmt.Sprintf("admin access to devices requires the `%s: true` label on the containing namespace",
+					resourcev1.DRAAdminNamespaceLabelKey))}
 	}
 	return nil
 }

@@ -112,6 +112,32 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
+// TestAdminStatus wants the same of what a status gives with admin access, unless it had some.
+func TestAdminStatus(t *testing.T) {
+	labels := map[string]string{}
+	rules := claims(func(context.Context, string) (map[string]string, error) { return labels, nil }).Rules
+	admin := func(c *resourcev1.ResourceClaim) {
+		c.Status.Allocation.Devices.Results[0].AdminAccess = ptr.To(true)
+	}
+	given := allocated(admin)
+	const want = "status.allocation.devices.results[0].adminAccess: Forbidden: admin access to devices requires the " +
+		"`resource.kubernetes.io/admin-access: true` label on the containing namespace"
+	if got := expect.ErrorText(rules.ValidateStatus(t.Context(), given, exact(nil)).ToAggregate()); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for name, c := range map[string][2]*resourcev1.ResourceClaim{
+		"as it was": {given, given}, "without": {allocated(nil), exact(nil)}, "taken back": {exact(nil), given},
+	} {
+		if got := expect.ErrorText(rules.ValidateStatus(t.Context(), c[0], c[1]).ToAggregate()); got != "" {
+			t.Errorf("%s: got %q, want nothing", name, got)
+		}
+	}
+	labels[resourcev1.DRAAdminNamespaceLabelKey] = "true"
+	if got := expect.ErrorText(rules.ValidateStatus(t.Context(), given, exact(nil)).ToAggregate()); got != "" {
+		t.Errorf("with the label: got %q, want nothing", got)
+	}
+}
+
 func allocated(change func(*resourcev1.ResourceClaim)) *resourcev1.ResourceClaim {
 	c := exact(nil)
 	c.Status.Allocation = &resourcev1.AllocationResult{

@@ -62,6 +62,8 @@ type Types struct {
 	// manager owns what is sent there. With metadata in StatusResetFields the status endpoint also
 	// keeps it as it was; other fields are kept by Rules.
 	ResetFields, StatusResetFields []string
+	// OtherVersions are further versions of the group through which this store is written.
+	OtherVersions []string
 }
 
 // Rules are how a kind is written; package registry calls them from its strategy, in the order of
@@ -71,6 +73,7 @@ type Rules struct {
 	Default        func(obj runtime.Object)                           // on decode, from requests and from storage
 	PrepareCreate  func(ctx context.Context, obj runtime.Object)      // drop disabled fields; status is cleared already
 	PrepareUpdate  func(ctx context.Context, obj, old runtime.Object) // keep what may not change; old is read-only
+	Canonicalize   func(obj runtime.Object)                           // the form to store, after validation
 	Validate       func(ctx context.Context, obj runtime.Object) field.ErrorList
 	ValidateUpdate func(ctx context.Context, obj, old runtime.Object) field.ErrorList
 	ValidateStatus func(ctx context.Context, obj, old runtime.Object) field.ErrorList

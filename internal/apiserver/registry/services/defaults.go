@@ -55,6 +55,14 @@ func needsClusterIP(s *v1.Service) bool {
 	return s.Spec.Type != v1.ServiceTypeExternalName
 }
 
+// dropInternalTrafficPolicy removes a field that an external name has no use for; it is validated
+// before.
+func dropInternalTrafficPolicy(s *v1.Service) {
+	if !needsClusterIP(s) {
+		s.Spec.InternalTrafficPolicy = nil
+	}
+}
+
 func needsNodePort(s *v1.Service) bool {
 	return s.Spec.Type == v1.ServiceTypeNodePort || s.Spec.Type == v1.ServiceTypeLoadBalancer
 }

@@ -34,6 +34,7 @@ func Kinds(a *Allocator, c pods.Connections) []resourcedef.Kind {
 			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
 				return ValidateUpdate(o.(*v1.Service), old.(*v1.Service))
 			},
+			Canonicalize: func(o runtime.Object) { dropInternalTrafficPolicy(o.(*v1.Service)) },
 			ValidateStatus: func(_ context.Context, o, _ runtime.Object) field.ErrorList {
 				return validateStatus(o.(*v1.Service))
 			},

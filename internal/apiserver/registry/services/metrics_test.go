@@ -58,8 +58,12 @@ func TestAllocationsAreCounted(t *testing.T) {
 	try(service(v1.ServiceSpec{Type: v1.ServiceTypeNodePort}), true)(true)
 	remaining := service(v1.ServiceSpec{Type: v1.ServiceTypeNodePort})
 	try(remaining, false)(true)
-	try(service(v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: "10.211.0.3",
-		ClusterIPs: []string{"10.211.0.3"}}), false)(true)
+	free := "10.211.0.3"
+	if free == remaining.Spec.ClusterIP {
+		free = "10.211.0.4"
+	}
+	try(service(v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: free,
+		ClusterIPs: []string{free}}), false)(true)
 	for range 2 {
 		if ip := remaining.Spec.ClusterIP; try(service(v1.ServiceSpec{Type: v1.ServiceTypeClusterIP, ClusterIP: ip,
 			ClusterIPs: []string{ip}}), false) != nil {

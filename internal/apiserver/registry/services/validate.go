@@ -254,7 +254,7 @@ func validateSourceRanges(s *v1.Service) field.ErrorList {
 
 func validateLoadBalancer(s *v1.ServiceSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	allocate, class := path.Child("allocateLoadBalancerNodePorts"), path.Child("loadBalancerClass")
+	allocate := path.Child("allocateLoadBalancerNodePorts")
 	if s.Type == v1.ServiceTypeLoadBalancer {
 		if s.AllocateLoadBalancerNodePorts == nil {
 			errs = append(errs, field.Required(allocate, ""))
@@ -262,13 +262,19 @@ func validateLoadBalancer(s *v1.ServiceSpec, path *field.Path) field.ErrorList {
 	} else if s.AllocateLoadBalancerNodePorts != nil {
 		errs = append(errs, field.Forbidden(allocate, onlyLoadBalancer))
 	}
-	if s.LoadBalancerClass != nil {
-		if s.Type != v1.ServiceTypeLoadBalancer {
-			return append(errs, field.Forbidden(class, onlyLoadBalancer))
-		}
-		for _, msg := range utilvalidation.IsQualifiedName(*s.LoadBalancerClass) {
-			errs = append(errs, field.Invalid(class, *s.LoadBalancerClass, msg))
-		}
+	return append(errs, validateLoadBalancerClass(s)...)
+}
+
+func validateLoadBalancerClass(s *v1.ServiceSpec) (errs field.ErrorList) {
+	path := field.NewPath("spec", "loadBalancerClass")
+	if s.LoadBalancerClass == nil {
+		return nil
+	}
+	if s.Type != v1.ServiceTypeLoadBalancer {
+		return field.ErrorList{field.Forbidden(path, onlyLoadBalancer)}
+	}
+	for _, msg := range utilvalidation.IsQualifiedName(*s.LoadBalancerClass) {
+		errs = append(errs, field.Invalid(path, *s.LoadBalancerClass, msg))
 	}
 	return errs
 }

@@ -94,6 +94,7 @@ func ValidateUpdate(s, old *v1.Service) field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("spec", "loadBalancerClass"), s.Spec.LoadBalancerClass,
 			"may not change once set"))
 	}
+	errs = append(errs, validateLoadBalancerClass(&s.Spec)...) // Validate says it again: it is told once
 	if needsHealthPort(s) && needsHealthPort(old) && s.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "healthCheckNodePort"), "field is immutable"))
 	}
