@@ -908,6 +908,7 @@ func TestRunningIsReportedAfterPostStart(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.fake.On(crifake.Match{}, crifake.Script{Sh: "sleep 10; exit 1",
 			Exec: func(*crifake.Process, []string) (int, bool) { time.Sleep(4 * time.Second); return 0, true }})
+		defer r.advance(4 * time.Second) // a hook that runs comes to its end in the bubble
 		c := scriptContainer("app", "")
 		c.Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"warm"}}}}
 		r.create(pod("p", c))

@@ -141,8 +141,8 @@ func TestFindReplicaSets(t *testing.T) {
 	}
 }
 
-// Whatever changes in the template, another ReplicaSet is wanted for it; the label of its hash alone
-// is none of it.
+// Whatever changes in the template, another ReplicaSet is wanted for it; the label of its hash
+// alone is none of it.
 //
 // row: CTL-03
 func TestAnyChangeOfTheTemplateWantsAnotherSet(t *testing.T) {
