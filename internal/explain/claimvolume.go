@@ -117,8 +117,7 @@ func behindClaim(a *Answer, in In, w journal.VolumeWaiting) bool {
 		is = "is of another type"
 	}
 	a.Cause = fmt.Sprintf("Volume %s is not ready: its claim %s is bound to PersistentVolume %s, whose %s, %s, %s "+
-		"on node "+
-		"%s.", w.Volume, claim, v.Name, field, path, is, node)
+		"on node %s.", w.Volume, claim, v.Name, field, path, is, node)
 	a.Facts = append(a.Facts, "the kubelet's words: "+oneLine(w.Message))
 	a.Next = "it is tried again with growing pauses"
 	if missing {
@@ -126,8 +125,7 @@ func behindClaim(a *Answer, in In, w journal.VolumeWaiting) bool {
 			shellquote.Word(path)))
 	}
 	a.Fixes = append(a.Fixes, Fix{Description: fmt.Sprintf("or make PersistentVolume %s anew with the right path: "+
-		"what it "+
-		"leads to cannot be changed", v.Name)})
+		"what it leads to cannot be changed", v.Name)})
 	a.Findings = append(a.Findings, finding.Finding{Code: "VolumePathMissing", Stage: finding.StageVolume,
 		Object: finding.Object{Kind: "PersistentVolume", Name: v.Name}, Field: field, Value: path,
 		Related: []finding.Object{in.object(), {Kind: "PersistentVolumeClaim", Namespace: in.Ref.Namespace,

@@ -54,8 +54,7 @@ func killedProcesses(in In) []finding.Finding {
 		}
 		f.Message = fmt.Sprintf("%s runs, and since it started the kernel has killed %s in it for want of memory "+
 			"(limit %s%s): its first process lives on, and what was killed did not do its work (%s). Neither the "+
-			"Pod's "+
-			"status nor its events tell of it.", c.title(), processes, f.Value, memoryVolumesText(in, c),
+			"Pod's status nor its events tell of it.", c.title(), processes, f.Value, memoryVolumesText(in, c),
 			killedChild(c.spec))
 		f.Remedies = asRemedies(memoryFixes(in, c, m))
 		out = append(out, f)

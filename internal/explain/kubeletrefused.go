@@ -91,17 +91,15 @@ func namedRefusal(in In, f *finding.Finding) {
 		portRefused(in, f)
 	case f.Code == "SysctlForbidden" && f.Field != "status.reason":
 		f.Message = fmt.Sprintf("Node %s refused the Pod: sysctl %s (%s) is not safe for other Pods, and its "+
-			"kubelet does "+
-			"not allow it (allowedUnsafeSysctls).", node, f.Value, f.Field)
+			"kubelet does not allow it (allowedUnsafeSysctls).", node, f.Value, f.Field)
 		f.Remedies = append(asRemedies([]Fix{editedPodFix(in, fmt.Sprintf("do without sysctls %s", f.Value),
 			func(s *corev1.PodSpec) {
 				if s.SecurityContext != nil {
 					s.SecurityContext.Sysctls = slices.DeleteFunc(slices.Clone(s.SecurityContext.Sysctls),
 						func(x corev1.Sysctl) bool { return x.Name == f.Value })
 				}
-			})}), finding.Remedy{Say: fmt.Sprintf("or let the kubelet of node %s allow it: allowedUnsafeSysctls "+
-			"in its "+
-			"configuration, or --allowed-unsafe-sysctls=%s", node, f.Value)})
+			})}), finding.Remedy{Say: fmt.Sprintf("or let the kubelet of node %s allow it: allowedUnsafeSysctls in "+
+			"its configuration, or --allowed-unsafe-sysctls=%s", node, f.Value)})
 	case f.Code == "AppArmor":
 		for _, c := range containers(p) {
 			if s := c.spec.SecurityContext; s != nil && s.AppArmorProfile != nil {
@@ -115,8 +113,7 @@ func namedRefusal(in In, f *finding.Finding) {
 			return
 		}
 		f.Message = fmt.Sprintf("Node %s refused the Pod: it asks for an AppArmor profile (%s), which that node "+
-			"cannot "+
-			"enforce: %s.", node, f.Field, oneLine(p.Status.Message))
+			"cannot enforce: %s.", node, f.Field, oneLine(p.Status.Message))
 		f.Remedies = asRemedies([]Fix{editedPodFix(in, "do without the AppArmor profile", func(s *corev1.PodSpec) {
 			if s.SecurityContext != nil {
 				s.SecurityContext.AppArmorProfile = nil
@@ -142,8 +139,7 @@ func portRefused(in In, f *finding.Finding) {
 	if len(j.related) > 0 {
 		o := j.related[0]
 		f.Message = fmt.Sprintf("Node %s refused the Pod: its hostPort %s (%s) is that of Pod %s in namespace %s, "+
-			"which "+
-			"runs there.", node, j.value, j.field, o.Name, o.Namespace)
+			"which runs there.", node, j.value, j.field, o.Name, o.Namespace)
 	}
 	f.Message += pastScheduler(in)
 	f.Remedies = asRemedies([]Fix{editedPodFix(in, fmt.Sprintf("do without hostPort %s: a Service leads to the Pod as "+
@@ -174,7 +170,6 @@ func (s Subject) refusedAlike() []string {
 	if n < 2 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d Pods failed so (%s): for each its controller makes another, and they stay "+
-		"until they "+
-		"are deleted", n, p.Status.Reason)}
+	return []string{fmt.Sprintf("%d Pods failed so (%s): for each its controller makes another, and they stay until "+
+		"they are deleted", n, p.Status.Reason)}
 }

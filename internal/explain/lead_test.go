@@ -97,15 +97,12 @@ func TestChosenNodesComeFirst(t *testing.T) {
 	}{
 		{"a port", refused("NodePorts", "no free ports", "host port 80 is taken by shop/old"),
 			"No node fits. w1: no free ports (host port 80 is taken by shop/old). The other 5 nodes are ruled out " +
-				"by its " +
-				"nodeSelector pool=web."},
+				"by its nodeSelector pool=web."},
 		{"a component's taint", refused("TaintToleration", "untolerated taint(s)",
 			"node.cloudprovider.kubernetes.io/uninitialized"),
 			"No node fits. w1 has the taint node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule (as no " +
-				"cloud " +
-				"controller manager has initialized the node) that the Pod does not tolerate. The other 5 nodes " +
-				"are ruled " +
-				"out by its nodeSelector pool=web."},
+				"cloud controller manager has initialized the node) that the Pod does not tolerate. The other 5 " +
+				"nodes are ruled out by its nodeSelector pool=web."},
 		{"none is chosen", refusals,
 			"No node fits. 5 nodes: node(s) didn't match Pod's node affinity/selector (a1, a2, a3, …)."},
 	} {

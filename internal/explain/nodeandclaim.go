@@ -183,9 +183,8 @@ func (s Subject) namedVolume(a *Answer, c *corev1.PersistentVolumeClaim) {
 			c.Spec.VolumeName))
 	case v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID != "" && v.Spec.ClaimRef.UID != c.UID:
 		r := v.Spec.ClaimRef
-		a.Cause = fmt.Sprintf("The claim (%s) names volume %s (spec.volumeName), which is %s and of another "+
-			"claim: its "+
-			"spec.claimRef is claim %s in namespace %s (uid %s).", size.String(), v.Name, v.Status.Phase, r.Name,
+		a.Cause = fmt.Sprintf("The claim (%s) names volume %s (spec.volumeName), which is %s and of another claim: "+
+			"its spec.claimRef is claim %s in namespace %s (uid %s).", size.String(), v.Name, v.Status.Phase, r.Name,
 			r.Namespace,
 			r.UID)
 	}
@@ -193,9 +192,8 @@ func (s Subject) namedVolume(a *Answer, c *corev1.PersistentVolumeClaim) {
 
 // classlessClaim explains a claim that wants a volume without a class.
 func (a *Answer) classlessClaim(size string) {
-	a.Cause = fmt.Sprintf("The claim (%s) wants a PersistentVolume of no class (storageClassName \"\"), and "+
-		"none that "+
-		"fits is free: no default class counts for it.", size)
+	a.Cause = fmt.Sprintf("The claim (%s) wants a PersistentVolume of no class (storageClassName \"\"), and none "+
+		"that fits is free: no default class counts for it.", size)
 	a.Fixes = textFixes("make a PersistentVolume without a class that fits, or make the claim anew without " +
 		"storageClassName: the default class then makes its volume")
 }

@@ -35,8 +35,7 @@ func nextThere(p *corev1.Pod, c corev1.NodeCondition) string {
 		return tolerationText(p, c)
 	}
 	return "the Pod is being deleted, and stays until its kubelet says that its containers have ended, or its node " +
-		"is " +
-		"gone"
+		"is gone"
 }
 
 // whatIsKnown says whether the kubelet of a node that is not ready is silent, or runs and reports.

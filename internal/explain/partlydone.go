@@ -45,8 +45,7 @@ func partlyDone(in In) *Answer {
 func sidecarFix(in In, names []string) []Fix {
 	always := corev1.ContainerRestartPolicyAlways
 	return []Fix{editedPodFix(in, fmt.Sprintf("if %s only serves the others, make it a sidecar, which ends with "+
-		"them: an "+
-		"init container with restartPolicy Always", joinList(names)), func(s *corev1.PodSpec) {
+		"them: an init container with restartPolicy Always", joinList(names)), func(s *corev1.PodSpec) {
 		for _, c := range slices.Clone(s.Containers) {
 			if slices.Contains(names, c.Name) {
 				c.RestartPolicy = &always

@@ -30,9 +30,8 @@ func profileMissing(a *Answer, in In, c container, words string) bool {
 	if name == "" {
 		return false
 	}
-	a.Cause = fmt.Sprintf("%s cannot be made: it asks for the seccomp profile %s (%s, type Localhost), and node "+
-		"%s has "+
-		"no file %s.", c.title(), name, field, in.Pod.Spec.NodeName, m[1])
+	a.Cause = fmt.Sprintf("%s cannot be made: it asks for the seccomp profile %s (%s, type Localhost), and node %s "+
+		"has no file %s.", c.title(), name, field, in.Pod.Spec.NodeName, m[1])
 	a.Fixes = []Fix{{Description: fmt.Sprintf("put the profile on node %s, and on each other where the Pod may run, "+
 		"as %s", in.Pod.Spec.NodeName, m[1])},
 		editedPodFix(in, "or use the runtime's own profile: seccompProfile type RuntimeDefault",

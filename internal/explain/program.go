@@ -51,9 +51,9 @@ func refusedStart(in In, c container, words string) (restriction, bool) {
 		want: "/mnt/" + v.Name}
 	if strings.Contains(strings.ToLower(words), "permission denied") { // it is there
 		r.want = ""
-		r.text = fmt.Sprintf("%s is of volume %s, which is mounted at %s: that file has no x bit, its user may "+
-			"not reach "+
-			"it, or the volume's file system is mounted without the right to run programs (noexec).", m[1], v.Name,
+		r.text = fmt.Sprintf("%s is of volume %s, which is mounted at %s: that file has no x bit, its user may not "+
+			"reach it, or the volume's file system is mounted without the right to run programs "+
+			"(noexec).", m[1], v.Name,
 			v.MountPath)
 		r.fixes = []Fix{{Description: fmt.Sprintf("give the file in volume %s mode 0755", v.Name)}, byShell(in, c,
 			m[1])}

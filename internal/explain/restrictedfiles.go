@@ -102,11 +102,9 @@ func imageUserDenied(in In, c container, at, file string) (restriction, bool) {
 		return restriction{}, false
 	}
 	return restriction{field: at + ".image", value: c.spec.Image, text: fmt.Sprintf("It runs as user %d, whom its "+
-		"image "+
-		"names (runAsUser is not set), and the image's file %s is not open to that one.", uid, file),
+		"image names (runAsUser is not set), and the image's file %s is not open to that one.", uid, file),
 		fixes: append(scratchFix(in, c, path.Dir(file)), asUser(in, c, 0, "or run it as root: what breaks out is "+
-			"root on "+
-			"the node"))}, true
+			"root on the node"))}, true
 }
 
 // imageUser is the user that a container runs as by its status; 0 where that does not say.

@@ -171,8 +171,8 @@ func notPermitted(in In, c container, at, line string) (restriction, bool) {
 	}
 	if known && uid != 0 && file != "" {
 		return restriction{field: field, value: fmt.Sprint(uid),
-				text: fmt.Sprintf("It runs as user %d, and the image's "+
-					"file %s is not open to that one.", uid, file), fixes: []Fix{{Description: fmt.Sprintf(
+				text: fmt.Sprintf("It runs as user %d, and the image's file %s is not open to that "+
+					"one.", uid, file), fixes: []Fix{{Description: fmt.Sprintf(
 					"let the image give %s to user %d, or mount a volume there that it may write (emptyDir)", file,
 					uid)}}},
 			true

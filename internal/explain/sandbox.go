@@ -51,8 +51,7 @@ func sandboxFailed(in In) *Answer {
 		a.Cause = fmt.Sprintf("The Pod gets no address: all %s addresses of node %s's Pod range %s are in use.", m[1],
 			in.Pod.Spec.NodeName, m[2])
 		a.Fixes = textFixes("end Pods of node "+in.Pod.Spec.NodeName+", or place this one on another: a Pod that "+
-			"ends frees "+
-			"an address at once", "or give the node a greater range: start its Gantry anew with a --pod-cidr that "+
+			"ends frees an address at once", "or give the node a greater range: start its Gantry anew with a --pod-cidr that "+
 			"contains "+m[2])
 		a.Findings = append(a.Findings, finding.Finding{Code: "PodRangeFull", Stage: finding.StageNode,
 			Object: finding.Object{Kind: "Node", Name: in.Pod.Spec.NodeName}, Field: "spec.podCIDR", Value: m[2],
@@ -85,8 +84,7 @@ func handlerMissing(a *Answer, in In, handler string) {
 		}
 	}
 	a.Cause = fmt.Sprintf("The Pod's sandbox cannot be made: its RuntimeClass %s (spec.runtimeClassName) asks for "+
-		"handler "+
-		"%s, and the container runtime of node %s has none of that name.", name, handler, in.Pod.Spec.NodeName)
+		"handler %s, and the container runtime of node %s has none of that name.", name, handler, in.Pod.Spec.NodeName)
 	f := finding.Finding{Code: "HandlerUnknown", Stage: finding.StageNode, Object: finding.Object{Kind: "RuntimeClass",
 		Name: name}, Field: "handler", Value: handler, Related: []finding.Object{in.object()}}
 	if len(have) > 0 {
@@ -101,8 +99,7 @@ func handlerMissing(a *Answer, in In, handler string) {
 		}
 		if _, ok := in.Objects.Get(f.Object).(*nodev1.RuntimeClass); ok && f.Want != "" {
 			fixes = append(fixes, Fix{Description: fmt.Sprintf("or make RuntimeClass %s anew with handler %s: a "+
-				"handler "+
-				"cannot be changed", name, f.Want)})
+				"handler cannot be changed", name, f.Want)})
 		}
 	}
 	a.Fixes = append(fixes, Fix{Description: fmt.Sprintf("or configure handler %s in the container runtime of node %s",

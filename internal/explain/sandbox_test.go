@@ -75,8 +75,7 @@ func TestANodeCannotStartAPod(t *testing.T) {
 				`failed (add): open /run/flannel/subnet.env: no such file or directory`)
 		}, []string{"subnet.env", "--cni-conf-dir"}, nil},
 		{"what a runtime says", func(in *In) {
-			sandbox(in, "rpc error: code = Unknown desc = no space left on "+
-				"device")
+			sandbox(in, "rpc error: code = Unknown desc = no space left on device")
 		},
 			[]string{"no space left on device"}, []string{"--cni-conf-dir"}},
 		{"the Pod's memory limit", func(in *In) {
@@ -283,8 +282,7 @@ func TestTheDirectoryBehindAClaim(t *testing.T) {
 		Message: "stat /mnt/nvme0: no such file or directory"})
 	text := answerText(Why(in))
 	for _, want := range []string{"claim fast", "PersistentVolume nvme0, whose spec.local.path, /mnt/nvme0, does " +
-		"not exist " +
-		"on node n1", "mkdir -p /mnt/nvme0"} {
+		"not exist on node n1", "mkdir -p /mnt/nvme0"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %q, want %q in it", text, want)
 		}
@@ -293,10 +291,8 @@ func TestTheDirectoryBehindAClaim(t *testing.T) {
 		t.Errorf("got %q, want no word of creating the claim, which is there", text)
 	}
 	said := oneLine("mount failed: exit status 32\nMounting command: mount\nMounting arguments: -t nfs a:/b " +
-		"/k/pods/1/v\n" +
-		"Output: mount: /k/pods/1/volumes/v: unknown filesystem type 'nfs'.\n       dmesg(1) may have more " +
-		"information " +
-		"after failed mount system call.\n")
+		"/k/pods/1/v\nOutput: mount: /k/pods/1/volumes/v: unknown filesystem type 'nfs'.\n       dmesg(1) may have " +
+		"more information after failed mount system call.\n")
 	if want := "mount failed: unknown filesystem type 'nfs'."; said != want {
 		t.Errorf("mount's words: got %q, want %q", said, want)
 	}

@@ -42,8 +42,7 @@ func noMoreProcesses(in In, line string) (restriction, bool) {
 	if n := in.ClusterContext; n != nil && n.ProcessLimit > 0 {
 		r.value = strconv.FormatInt(n.ProcessLimit, 10)
 		r.text = fmt.Sprintf("It could make no further process or thread: a Pod may have %d of them, all its "+
-			"containers "+
-			"together, on node %s (podPidsLimit of its kubelet).", n.ProcessLimit, node)
+			"containers together, on node %s (podPidsLimit of its kubelet).", n.ProcessLimit, node)
 	}
 	r.fixes = textFixes("let the program make fewer processes and threads: smaller pools, or more Pods with less work "+
 		"each", fmt.Sprintf("or raise podPidsLimit in the configuration of the kubelet of node %s, and start it anew",
@@ -92,8 +91,7 @@ func addressInUse(in In, c container, at, line string) (restriction, bool) {
 				continue
 			}
 			return restriction{field: portField(c, at, port), value: port, text: fmt.Sprintf("It cannot listen on "+
-				"port %s: "+
-				"container %s of the same Pod does, and the containers of a Pod share one network.", port,
+				"port %s: container %s of the same Pod does, and the containers of a Pod share one network.", port,
 				other.spec.Name),
 				fixes: textFixes(fmt.Sprintf("let %s or %s listen on another port than %s, or run them in Pods of "+
 					"their own",

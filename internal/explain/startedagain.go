@@ -29,8 +29,7 @@ func shellWithoutInput(a *Answer, in In, c container, t *corev1.ContainerStateTe
 	at := pathOf(in.Pod, c)
 	f := finding.Finding{Code: "NothingToRun", Stage: finding.StageRun, Object: in.object(), Field: at + ".command"}
 	why := fmt.Sprintf(" It has neither command nor args, so what the image %s names is run, and ended at once: a "+
-		"shell "+
-		"does so where stdin is false.", c.spec.Image)
+		"shell does so where stdin is false.", c.spec.Image)
 	if len(words) == 1 {
 		f.Value = words[0]
 		why = fmt.Sprintf(" It runs %s alone, which ends at once where there is nothing to read (stdin false).",
@@ -62,8 +61,7 @@ func startedByRule(a *Answer, in In, c container, t *corev1.ContainerStateTermin
 		a.Cause += fmt.Sprintf(" restartPolicy %s of the Pod would not start it again: %s.restartPolicyRules[%d] does "+
 			"(%s, exit codes %s %s).", in.Pod.Spec.RestartPolicy, at, i, r.Action, x.Operator, numbers(x.Values))
 		a.Fixes = append([]Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("let exit code %d end it for good: "+
-			"without "+
-			"that rule", t.ExitCode), func(y *corev1.Container) {
+			"without that rule", t.ExitCode), func(y *corev1.Container) {
 			y.RestartPolicyRules = slices.Delete(slices.Clone(y.RestartPolicyRules), i, i+1)
 			if len(y.RestartPolicyRules) == 0 {
 				y.RestartPolicyRules = nil
@@ -73,8 +71,7 @@ func startedByRule(a *Answer, in In, c container, t *corev1.ContainerStateTermin
 	}
 	if p := c.spec.RestartPolicy; p != nil && string(*p) != string(in.Pod.Spec.RestartPolicy) {
 		a.Cause += fmt.Sprintf(" restartPolicy %s of the Pod would not start it again: its own, %s "+
-			"(%s.restartPolicy), "+
-			"does.", in.Pod.Spec.RestartPolicy, *p, at)
+			"(%s.restartPolicy), does.", in.Pod.Spec.RestartPolicy, *p, at)
 	}
 }
 

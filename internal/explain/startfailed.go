@@ -47,9 +47,8 @@ func workingDirText(dir, words string) string {
 			"directory.",
 			dir)
 	case strings.Contains(words, "read-only"):
-		return fmt.Sprintf(" That is of its workingDir, %s: the image has no such directory, and the runtime "+
-			"cannot make "+
-			"it where it may not write.", dir)
+		return fmt.Sprintf(" That is of its workingDir, %s: the image has no such directory, and the runtime cannot "+
+			"make it where it may not write.", dir)
 	}
 	return fmt.Sprintf(" That is of its workingDir, %s.", dir)
 }

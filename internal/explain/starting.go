@@ -90,8 +90,8 @@ func deviceFixes(in In, a *Answer, words string) []Fix {
 	}
 	other := map[string]string{"volumeDevices": "volumeMounts", "volumeMounts": "volumeDevices"}[list]
 	fixes := []Fix{editedPodFix(in,
-		fmt.Sprintf("use it as what it is: in %s instead of %s, with a path of your own for "+
-			"the file", other, list), func(s *corev1.PodSpec) {
+		fmt.Sprintf("use it as what it is: in %s instead of %s, with a path of your own for the "+
+			"file", other, list), func(s *corev1.PodSpec) {
 			for _, specs := range [][]corev1.Container{s.InitContainers, s.Containers} {
 				for i := range specs {
 					swapUse(&specs[i], volume, list == "volumeDevices")
@@ -146,8 +146,8 @@ func hostPathFixes(in In, volume string) []Fix {
 		}
 		return []Fix{set(fmt.Sprintf("let the kubelet make %s, empty, where it is missing: type %s instead of %s",
 			v.HostPath.Path, to, *v.HostPath.Type), to),
-			set(fmt.Sprintf("or, if it is there and something else: type %s "+
-				"instead of %s", other, *v.HostPath.Type), other)}
+			set(fmt.Sprintf("or, if it is there and something else: type %s instead of "+
+				"%s", other, *v.HostPath.Type), other)}
 	}
 	return nil
 }

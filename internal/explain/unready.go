@@ -35,9 +35,8 @@ func probePending(a *Answer, in In, c container, lead string) bool {
 	if requested && pr.Result == "unknown" && p != nil {
 		if port, ok := unnamedPort(c.spec, probeOf(c.spec, pr.Probe)); ok {
 			w := portUnnamed(in, c.spec, pr, port)
-			a.Cause = fmt.Sprintf("%s: the %s probe of container %s %s. Such a result is not counted: the "+
-				"container stays "+
-				"as it is, neither ready nor restarted for it, until the probe can be run.", lead, pr.Probe,
+			a.Cause = fmt.Sprintf("%s: the %s probe of container %s %s. Such a result is not counted: the container "+
+				"stays as it is, neither ready nor restarted for it, until the probe can be run.", lead, pr.Probe,
 				c.spec.Name,
 				w.text)
 			a.Next = "the probe is tried again each period"

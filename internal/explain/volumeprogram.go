@@ -51,12 +51,10 @@ func volumeProgram(in In, c container, program, why string) (restriction, bool) 
 		return notExecutable(in, f.volume, program, f.Mode), true
 	case strings.Contains(low, "exec format error") && (f.Text == "" || !isScript):
 		r := restriction{text: fmt.Sprintf("It runs %s, which is %s: the kernel takes that for no program (exec "+
-			"format "+
-			"error).", program, what), fixes: []Fix{byShell(in, c, program)}}
+			"format error).", program, what), fixes: []Fix{byShell(in, c, program)}}
 		if f.Text != "" {
 			r.text = fmt.Sprintf("It runs %s, which is %s: its first line does not name its interpreter "+
-				"(#!/bin/sh), so "+
-				"the kernel cannot run it (exec format error).", program, what)
+				"(#!/bin/sh), so the kernel cannot run it (exec format error).", program, what)
 			if fix, ok := editedKey(in, f.VolumeFile, "give it a first line with its interpreter",
 				"#!/bin/sh\n"+f.Text); ok {
 				r.fixes = append(r.fixes, fix)
@@ -71,12 +69,10 @@ func volumeProgram(in In, c container, program, why string) (restriction, bool) 
 		}
 		r := restriction{object: f.Of, field: "data." + f.Key, value: clipped(strings.TrimSpace(first)),
 			text: fmt.Sprintf("It runs %s, which is %s, and the interpreter that its first line names, %s, is not "+
-				"in the "+
-				"image %s.", program, what, words[0], c.spec.Image), fixes: []Fix{byShell(in, c, program)}}
+				"in the image %s.", program, what, words[0], c.spec.Image), fixes: []Fix{byShell(in, c, program)}}
 		if strings.HasSuffix(first, "\r") {
 			r.text = fmt.Sprintf("It runs %s, which is %s, and its lines end as on Windows (CR LF): the kernel "+
-				"looks for "+
-				"an interpreter whose name ends with that CR.", program, what)
+				"looks for an interpreter whose name ends with that CR.", program, what)
 			r.fixes = nil
 			if fix, ok := editedKey(in, f.VolumeFile, "let its lines end with LF alone",
 				strings.ReplaceAll(f.Text, "\r\n", "\n")); ok {

@@ -58,8 +58,8 @@ func TestOnePodFromCreationToDeletion(t *testing.T) {
 			t.Errorf("status %+v", p.Status)
 		}
 		if got, want := conditions(p),
-			"PodReadyToStartContainers=True Initialized=True Ready=True "+
-				"ContainersReady=True PodScheduled=True"; got != want {
+			"PodReadyToStartContainers=True Initialized=True Ready=True ContainersReady=True "+
+				"PodScheduled=True"; got != want {
 			t.Errorf("conditions(p) = %q, want %q", got, want)
 		}
 		calls := r.fake.Count("RunPodSandbox") + r.fake.Count("CreateContainer") + r.fake.Count("StartContainer")

@@ -32,10 +32,9 @@ func (g *FeatureGates) CompleteGates() (err error) {
 func (g *FeatureGates) featureGateFlag(f *pflag.FlagSet) {
 	f.Var(cliflag.NewMapStringBool(&g.enabled), "feature-gates",
 		"NAME=true,… of what is off by default: GenericWorkload (Workload, PodGroup and gang scheduling, KEP-4671), "+
-			"CBORServingAndStorage (CBOR beside JSON and protobuf, KEP-4222), "+
-			"CSIVolumeHealth (the health of CSI volumes, KEP-1432), "+
-			"CrossNamespaceVolumeDataSource (claims made from another namespace's, KEP-3294); HPAScaleToZero=false "+
-			"refuses autoscalers without replicas")
+			"CBORServingAndStorage (CBOR beside JSON and protobuf, KEP-4222), CSIVolumeHealth (the health of CSI "+
+			"volumes, KEP-1432), CrossNamespaceVolumeDataSource (claims made from another namespace's, KEP-3294); "+
+			"HPAScaleToZero=false refuses autoscalers without replicas")
 }
 
 func (g *FeatureGates) flags(f *pflag.FlagSet) {

@@ -21,8 +21,8 @@ import (
 )
 
 // freshQuick are the kinds, by parts of their names, that `make test` plays.
-const freshQuick = "webhook that answers too late|webhook with another cert|" +
-	"names searched in another|refuses a sysctl|binary data|group with one letter wrong|selector with a label too"
+const freshQuick = "webhook that answers too late|webhook with another cert|names searched in another|refuses a " +
+	"sysctl|binary data|group with one letter wrong|selector with a label too"
 
 // As TestTheBreakIsNamed, with kinds that were written before the rules of why were read;
 // GANTRY_FRESH plays all, otherwise a few.

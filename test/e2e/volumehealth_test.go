@@ -37,8 +37,8 @@ func TestUnhealthyVolumesAreReported(t *testing.T) {
 		t.Helper()
 		c.eventually(time.Minute, "status.volumeHealth is "+want, func() (string, bool) {
 			out, err := c.try("", "get", "pod", "writer", "-o",
-				"jsonpath={range .status.volumeHealth[*]}{.name}:"+
-					"{range .healthConditions[*]}{.status} {.reason}{end}{end}")
+				"jsonpath={range .status.volumeHealth[*]}{.name}:{range .healthConditions[*]}{.status} "+
+					"{.reason}{end}{end}")
 			return out, err == nil && strings.HasSuffix(strings.TrimSpace(out), want)
 		})
 	}

@@ -371,8 +371,7 @@ func TestLimitRangerOfClaims(t *testing.T) {
 			{Type: "PersistentVolumeClaim", Min: list("storage", "1Gi"), Max: list("storage", "2Gi")}}}}
 	p := plugin(t, "LimitRanger", ranges)
 	lacks := "[minimum storage usage per PersistentVolumeClaim is 1Gi.  No request is specified, maximum storage " +
-		"usage " +
-		"per PersistentVolumeClaim is 2Gi.  No request is specified]"
+		"usage per PersistentVolumeClaim is 2Gi.  No request is specified]"
 	for _, c := range []struct{ request, limit, want string }{{"1Gi", "", ""}, {"2Gi", "", ""}, {"2Gi", "9Gi", ""},
 		{"1023Mi", "", "minimum storage usage per PersistentVolumeClaim is 1Gi, but request is 1023Mi"},
 		{"1Gi", "1", "minimum storage usage per PersistentVolumeClaim is 1Gi, but limit is 1"},
@@ -433,8 +432,7 @@ func TestLimitRangersDefaultsInOrder(t *testing.T) {
 		}
 	}
 	want := "LimitRanger plugin set: cpu, memory request for container c; cpu limit for container c; cpu, memory " +
-		"request " +
-		"for init container i; cpu limit for init container i"
+		"request for init container i; cpu limit for init container i"
 	if got := o.Annotations["kubernetes.io/limit-ranger"]; got != want || o.Annotations["mine"] != "stays" {
 		t.Errorf("got %q, want %q", o.Annotations, want)
 	}
@@ -825,8 +823,7 @@ func TestNodesTokenAudiences(t *testing.T) {
 			want: "node requested token with a pod binding without a uid"},
 		"of old": {change: func(r *authenticationv1.BoundObjectReference) { r.UID = "old" },
 			want: "the UID in the bound object reference (old) does not match the UID in record. The object might " +
-				"have been " +
-				"deleted and then recreated"},
+				"have been deleted and then recreated"},
 		"that is gone": {change: func(r *authenticationv1.BoundObjectReference) { r.Name = "no" },
 			want: `pods "no" not found`},
 	} {

@@ -168,8 +168,7 @@ func TestScopeOf(t *testing.T) {
 		"hard: {pods: 1}":      "",
 		"scopes: [BestEffort]": " It counts only Pods of scope BestEffort.",
 		"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [high]}]}": " It " +
-			"counts only " +
-			"Pods of scope PriorityClass In high.",
+			"counts only Pods of scope PriorityClass In high.",
 	} {
 		c := clusterOf(t, `{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: shop}, spec: `+
 			`{`+scope+`}}`)

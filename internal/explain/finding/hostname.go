@@ -61,9 +61,8 @@ func Host(c *Cluster, host, ns string) (Finding, bool) {
 	switch {
 	case s.Spec.Type == corev1.ServiceTypeExternalName:
 		f.Severity, f.Field, f.Value = Note, "spec.externalName", s.Spec.ExternalName
-		f.Message = fmt.Sprintf("%s is Service %s of namespace %s, another name for %s (type ExternalName): "+
-			"whether that "+
-			"has an address the name servers outside decide.", host, s.Name, s.Namespace, s.Spec.ExternalName)
+		f.Message = fmt.Sprintf("%s is Service %s of namespace %s, another name for %s (type ExternalName): whether "+
+			"that has an address the name servers outside decide.", host, s.Name, s.Namespace, s.Spec.ExternalName)
 	case h.pod != "" && !headless:
 		f.Field, f.Value = "spec.clusterIP", s.Spec.ClusterIP
 		f.Message = fmt.Sprintf("The cluster's name servers do not know %s: only a headless Service has names of its "+
@@ -73,18 +72,15 @@ func Host(c *Cluster, host, ns string) (Finding, bool) {
 	case headless && ready == 0 && !s.Spec.PublishNotReadyAddresses:
 		f.Field, f.Value, f.Remedies = "spec.selector", s.Name, []Remedy{see}
 		f.Message = fmt.Sprintf("The name %s has no addresses: Service %s of namespace %s is headless, and none of "+
-			"its "+
-			"endpoints is ready.", host, s.Name, s.Namespace)
+			"its endpoints is ready.", host, s.Name, s.Namespace)
 	case headless:
 		f.Severity = Note
 		f.Message = fmt.Sprintf("%s has the addresses of the Pods behind the headless Service %s of namespace %s: "+
-			"%d are "+
-			"ready.", host, s.Name, s.Namespace, ready)
+			"%d are ready.", host, s.Name, s.Namespace, ready)
 	case ready == 0:
 		f.Severity, f.Remedies = Threat, []Remedy{see}
 		f.Message = fmt.Sprintf("%s has the address %s of Service %s in namespace %s; behind that no endpoint is "+
-			"ready, so "+
-			"that connections fail.", host, s.Spec.ClusterIP, s.Name, s.Namespace)
+			"ready, so that connections fail.", host, s.Spec.ClusterIP, s.Name, s.Namespace)
 	default:
 		f.Severity = Note
 		f.Message = fmt.Sprintf("%s has the address %s of Service %s in namespace %s; behind that %d endpoints are "+

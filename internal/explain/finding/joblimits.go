@@ -66,8 +66,7 @@ func waitsForOthers(c *Cluster, o metav1.Object, self Object) []Finding {
 		Numbers: map[string]string{"minReadySeconds": fmt.Sprint(seconds), "ready": fmt.Sprint(readyPods),
 			"available": fmt.Sprint(available)},
 		Message: fmt.Sprintf("%d Pods of %s %s are ready and %d are available: a Pod counts %d s after it became "+
-			"ready "+
-			"(minReadySeconds).", readyPods, self.Kind, self.Name, available, seconds),
+			"ready (minReadySeconds).", readyPods, self.Kind, self.Name, available, seconds),
 		Remedies: []Remedy{{Say: "let Pods count as soon as they are ready", Run: []string{kubectl(self, "patch",
 			`--type=merge -p '{"spec":{"minReadySeconds":0}}'`)}}}}}
 }

@@ -29,8 +29,8 @@ func namespaceEnding(c *Cluster, o metav1.Object, self Object) []Finding {
 			if m := finalizerWords.FindAllStringSubmatch(cond.Message, -1); m != nil {
 				f.Value = m[0][1]
 				look = append(look, Remedy{Say: "find what holds on to " + f.Value +
-					", and let its controller " +
-					"finish or remove the finalizer", Run: []string{fmt.Sprintf("kubectl api-resources --verbs=list "+
+					", and let its controller finish or remove the " +
+					"finalizer", Run: []string{fmt.Sprintf("kubectl api-resources --verbs=list "+
 					"--namespaced -o name | xargs -n1 kubectl -n %s get --ignore-not-found -o name", self.Name)}})
 			}
 		}
@@ -105,8 +105,7 @@ func (c *Cluster) undiscovered(f *Finding, words string) {
 		f.Remedies = append(f.Remedies, Remedy{Say: "see why it does not answer",
 			Run: []string{"gantry why apiservice/" +
 				to.Name}}, Remedy{Say: "or, when it never comes back, delete the APIService: nothing is served of " +
-			"that " +
-			"group then",
+			"that group then",
 			Run: []string{kubectl(to, "delete", "")}})
 	}
 }

@@ -71,8 +71,8 @@ func (c *Cluster) fromLimitRange(p *corev1.Pod, self Object) []Finding {
 						Field:  fmt.Sprintf("spec.limits[%d].%s.%s", i, field, name), Value: q.String(),
 						Related: []Object{self},
 						Numbers: map[string]string{name: q.String()},
-						Message: fmt.Sprintf("The %s of %s of %s in container %s "+
-							"of Pod %s is the default of LimitRange %s: its author stated none.", m[2], q.String(),
+						Message: fmt.Sprintf("The %s of %s of %s in container %s of Pod %s is the default of "+
+							"LimitRange %s: its author stated none.", m[2], q.String(),
 							name,
 							strings.TrimSpace(m[3]), self.Name, l.Name), Remedies: c.stateOwn(p, m[2], name,
 							strings.TrimSpace(m[3]))}
@@ -185,8 +185,8 @@ func (c *Cluster) fromWebhook(p *corev1.Pod, self Object) []Finding {
 		f := Finding{Code: "ChangedByAdmission", Stage: StageCreation, Object: self, Field: field, Value: value,
 			Want:    was,
 			Related: []Object{objectOf(r.Kind, owner)}, Message: fmt.Sprintf("%s of Pod %s is %s, and the template "+
-				"of %s %s "+
-				"says %s: an admission webhook or policy changed it.", field, self.Name, value, r.Kind, r.Name,
+				"of %s %s says %s: an admission webhook or policy changed "+
+				"it.", field, self.Name, value, r.Kind, r.Name,
 				orNone(strings.Fields(was), "nothing of it"))}
 		c.blameMutation(&f, value)
 		out = append(out, f)

@@ -158,8 +158,7 @@ func podRange(l *corev1.LimitRange, i int, spec *corev1.PodSpec, at owner) []Fin
 			Want: most.String(), Related: []Object{objectOf("LimitRange", l)},
 			Numbers: map[string]string{"max": most.String(), field: sum.String()},
 			Message: fmt.Sprintf("The %s of the containers of %s %s come to %s of %s, and LimitRange %s allows a "+
-				"Pod %s "+
-				"(limits[%d].max): the API server refuses such Pods.", field, at.object.Kind, at.object.Name,
+				"Pod %s (limits[%d].max): the API server refuses such Pods.", field, at.object.Kind, at.object.Name,
 				sum.String(),
 				name, l.Name, most.String(), i),
 			Remedies: []Remedy{{Say: fmt.Sprintf("lower them to %s together, or change max of LimitRange %s",
@@ -227,8 +226,7 @@ func claimRange(o metav1.Object, l *corev1.LimitRange, i int, self Object) []Fin
 		}
 		f.Numbers = map[string]string{bound: f.Want, "requests": f.Value}
 		f.Message = fmt.Sprintf("Claims of StatefulSet %s ask for %s, and LimitRange %s has %s %s (limits[%d].%s): "+
-			"the "+
-			"API server refuses them.", self.Name, f.Value, l.Name, bound, f.Want, i, bound)
+			"the API server refuses them.", self.Name, f.Value, l.Name, bound, f.Want, i, bound)
 		f.Remedies = []Remedy{{Say: "make the StatefulSet anew with " + f.Want + ": its claim templates cannot be " +
 			"changed"}}
 		out = append(out, f)
@@ -247,8 +245,7 @@ func beyondDefault(l *corev1.LimitRange, i int, x *corev1.Container, at owner) [
 				l)},
 			Numbers: map[string]string{bound: want, "value": value},
 			Message: fmt.Sprintf("Container %s of %s %s %s (LimitRange %s, limits[%d].%s): the API server refuses "+
-				"such "+
-				"Pods.", x.Name, at.object.Kind, at.object.Name, text, l.Name, i, bound)})
+				"such Pods.", x.Name, at.object.Kind, at.object.Name, text, l.Name, i, bound)})
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.Default)) {
 		limit := item.Default[name]
@@ -264,9 +261,8 @@ func beyondDefault(l *corev1.LimitRange, i int, x *corev1.Container, at owner) [
 		r, ok1 := x.Resources.Requests[name]
 		m, ok2 := x.Resources.Limits[name]
 		if ok1 && ok2 && r.MilliValue() > 0 && m.MilliValue()*1000 > r.MilliValue()*most.MilliValue() {
-			add("limits."+string(name), m.String(), most.String(), "maxLimitRequestRatio", fmt.Sprintf("has a "+
-				"limit of "+
-				"%s and a request of %s of %s, which is more than %s times", m.String(), r.String(), name,
+			add("limits."+string(name), m.String(), most.String(), "maxLimitRequestRatio", fmt.Sprintf("has a limit "+
+				"of %s and a request of %s of %s, which is more than %s times", m.String(), r.String(), name,
 				most.String()))
 		}
 	}

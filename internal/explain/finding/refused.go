@@ -181,8 +181,8 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 			}
 			f := Finding{Code: "PodSecurityViolated", Stage: StageCreation, Object: self, Field: at + "." + v.field,
 				Numbers: map[string]string{"level": level}, Want: v.value, Message: fmt.Sprintf("Namespace %s "+
-					"enforces the "+
-					"Pod Security level %s (label pod-security.kubernetes.io/enforce), which forbids: %s).",
+					"enforces the Pod Security level %s (label pod-security.kubernetes.io/enforce), which forbids: "+
+					"%s).",
 					self.Namespace,
 					level, strings.TrimSuffix(part, ")"))}
 			if v.words == hostNamespaces {

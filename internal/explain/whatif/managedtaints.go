@@ -17,8 +17,7 @@ type ManagedTaint struct {
 var managedTaints = map[string]ManagedTaint{
 	"node.cloudprovider.kubernetes.io/uninitialized": {"no cloud controller manager has initialized the node",
 		"start the cloud controller manager, or see what it says of the node; without one the kubelet has to be " +
-			"started " +
-			"without --cloud-provider=external"},
+			"started without --cloud-provider=external"},
 	"node.cloudprovider.kubernetes.io/shutdown": {"the cloud provider says that its machine is shut down",
 		"start the machine"},
 	"ToBeDeletedByClusterAutoscaler": {"the cluster autoscaler is removing the node",
