@@ -98,6 +98,17 @@ func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 		a.Fixes = textFixes("bring the volume back under its name, or delete the claim and make it anew")
 		return
 	}
+	s.unboundClaim(a, c, users)
+	if e := s.newestEvent("ProvisioningFailed"); e != nil {
+		a.Facts = append(a.Facts, "the provisioner's words: "+e.Message)
+	}
+	if len(users) > 0 {
+		a.Facts = append(a.Facts, "Pods that wait for it: "+joinList(users))
+	}
+}
+
+// unboundClaim explains what a claim without a volume waits for; users are the Pods that use it.
+func (s Subject) unboundClaim(a *Answer, c *corev1.PersistentVolumeClaim, users []string) {
 	size := c.Spec.Resources.Requests[corev1.ResourceStorage]
 	class, named := s.class(c)
 	switch {
@@ -142,12 +153,6 @@ func (s Subject) claim(a *Answer, c *corev1.PersistentVolumeClaim) {
 				"nobody makes such volumes by themselves (no-provisioner).", size.String(), class.Name)
 			a.Fixes = textFixes("make a PersistentVolume of that class that fits size, access modes and node")
 		}
-	}
-	if e := s.newestEvent("ProvisioningFailed"); e != nil {
-		a.Facts = append(a.Facts, "the provisioner's words: "+e.Message)
-	}
-	if len(users) > 0 {
-		a.Facts = append(a.Facts, "Pods that wait for it: "+joinList(users))
 	}
 }
 

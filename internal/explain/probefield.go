@@ -249,7 +249,8 @@ func unknownGRPCService(in In, f journal.Probed, output string) probeDiagnosis {
 			service, x.GRPC.Service = *x.GRPC.Service, nil
 		}
 	})
-	return probeDiagnosis{text: fmt.Sprintf("asks for the health of service %q (grpc.service), of which the program "+
-		"does not know: %s", service, output), neverRight: true, fixes: append([]Fix{fix}, textFixes("or name a service "+
-		"that the program reports, letter by letter")...)}
+	text := fmt.Sprintf("asks for the health of service %q (grpc.service), of which the program does not know: %s",
+		service, output)
+	return probeDiagnosis{text: text, neverRight: true, fixes: append([]Fix{fix},
+		textFixes("or name a service that the program reports, letter by letter")...)}
 }

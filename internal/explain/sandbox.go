@@ -51,8 +51,8 @@ func sandboxFailed(in In) *Answer {
 		a.Cause = fmt.Sprintf("The Pod gets no address: all %s addresses of node %s's Pod range %s are in use.", m[1],
 			in.Pod.Spec.NodeName, m[2])
 		a.Fixes = textFixes("end Pods of node "+in.Pod.Spec.NodeName+", or place this one on another: a Pod that "+
-			"ends frees an address at once", "or give the node a greater range: start its Gantry anew with a --pod-cidr that "+
-			"contains "+m[2])
+			"ends frees an address at once",
+			"or give the node a greater range: start its Gantry anew with a --pod-cidr that contains "+m[2])
 		a.Findings = append(a.Findings, finding.Finding{Code: "PodRangeFull", Stage: finding.StageNode,
 			Object: finding.Object{Kind: "Node", Name: in.Pod.Spec.NodeName}, Field: "spec.podCIDR", Value: m[2],
 			Related: []finding.Object{in.object()}, Numbers: map[string]string{"addresses": m[1]}, Message: a.Cause,

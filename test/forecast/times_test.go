@@ -34,15 +34,15 @@ type times struct {
 	outside      []string
 }
 
-// reports is how far apart a node's reports are, and looks how often the controller looks for them:
-// a loss may come just after a report or just before one.
-const reports, looks = 10 * time.Second, 5 * time.Second
+// renewInterval is how far apart a node's reports are, and monitorPeriod how often the controller
+// reads them: a loss may come just after a report or just before one.
+const renewInterval, monitorPeriod = 10 * time.Second, 5 * time.Second
 
 // compare takes in how long a change took, of which the machine may have taken lost for other work.
 func (c *times) compare(verb string, foretold spread, took, lost time.Duration) {
 	either := tolerance
 	if verb == "lose" {
-		either += reports + looks
+		either += renewInterval + monitorPeriod
 	}
 	switch {
 	case foretold.undone, took == 0:

@@ -50,7 +50,7 @@ func (s *strategy) AllowUnconditionalUpdate(context.Context) bool {
 // Canonicalize implements rest.RESTCreateStrategy and rest.RESTUpdateStrategy. It is called after
 // validation.
 func (s *strategy) Canonicalize(obj runtime.Object) {
-	if f := s.kind.Rules.Canonicalize; f != nil {
+	if f := s.kind.Stored.Canonicalize; f != nil {
 		f(obj)
 	}
 }

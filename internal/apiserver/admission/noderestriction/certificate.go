@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
 // admitPodCertificateRequest lets a node ask for certificates of Pods that run on it, as what they
@@ -83,8 +84,10 @@ func (p *Plugin) signer(ctx context.Context, a admission.Attributes, pod *corev1
 			}
 		}
 	}
-	allowed, err := p.mayRequest(ctx, a, "request-serviceaccounts-podcertificate-signer",
-		strings.ReplaceAll(signer, "/", ":"), pod.Spec.ServiceAccountName) // as in names of trust bundles
+	allowed, err := p.mayRequest(ctx, a, authorizer.AttributesRecord{
+		Verb:     "request-serviceaccounts-podcertificate-signer",
+		Resource: strings.ReplaceAll(signer, "/", ":"), // as in names of trust bundles
+		Name:     pod.Spec.ServiceAccountName})
 	switch {
 	case allowed:
 		return nil

@@ -153,7 +153,8 @@ func (p *Plugin) audiences(ctx context.Context, a admission.Attributes, pod *cor
 	if p.podAudiences(ctx, pod)[audience] {
 		return nil
 	}
-	allowed, err := p.mayRequest(ctx, a, "request-serviceaccounts-token-audience", audience, a.GetName())
+	allowed, err := p.mayRequest(ctx, a, authorizer.AttributesRecord{
+		Verb: "request-serviceaccounts-token-audience", Resource: audience, Name: a.GetName()})
 	switch who := a.GetUserInfo().GetName(); {
 	case allowed:
 		return nil
@@ -164,12 +165,13 @@ func (p *Plugin) audiences(ctx context.Context, a admission.Attributes, pod *cor
 	}
 }
 
-// mayRequest asks the authorizer whether the node may ask for what on behalf of an account.
-func (p *Plugin) mayRequest(ctx context.Context, a admission.Attributes, verb, what, account string) (bool, error) {
-	d, _, err := p.authorizer.Authorize(ctx, authorizer.AttributesRecord{
-		User: a.GetUserInfo(), Verb: verb, Namespace: a.GetNamespace(), APIGroup: a.GetResource().Group,
-		APIVersion: a.GetResource().Version, Resource: what, Name: account, ResourceRequest: true,
-	})
+// mayRequest asks the authorizer whether the node may do what, on behalf of the account that is its
+// name: verb, resource and name are given, the rest is that of the request.
+func (p *Plugin) mayRequest(ctx context.Context, a admission.Attributes, what authorizer.AttributesRecord) (bool,
+	error) {
+	what.User, what.Namespace, what.ResourceRequest = a.GetUserInfo(), a.GetNamespace(), true
+	what.APIGroup, what.APIVersion = a.GetResource().Group, a.GetResource().Version
+	d, _, err := p.authorizer.Authorize(ctx, what)
 	return d == authorizer.DecisionAllow, err
 }
 

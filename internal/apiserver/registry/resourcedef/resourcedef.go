@@ -73,7 +73,6 @@ type Rules struct {
 	Default        func(obj runtime.Object)                           // on decode, from requests and from storage
 	PrepareCreate  func(ctx context.Context, obj runtime.Object)      // drop disabled fields; status is cleared already
 	PrepareUpdate  func(ctx context.Context, obj, old runtime.Object) // keep what may not change; old is read-only
-	Canonicalize   func(obj runtime.Object)                           // the form to store, after validation
 	Validate       func(ctx context.Context, obj runtime.Object) field.ErrorList
 	ValidateUpdate func(ctx context.Context, obj, old runtime.Object) field.ErrorList
 	ValidateStatus func(ctx context.Context, obj, old runtime.Object) field.ErrorList
@@ -112,6 +111,8 @@ type Rules struct {
 
 // Stored are rules of the main store that hold for every endpoint over it. Any field may be nil.
 type Stored struct {
+	// Canonicalize brings a valid object into the form that is stored.
+	Canonicalize func(obj runtime.Object)
 	// DeleteDuringUpdate reports whether an update of an object that is being deleted has removed
 	// the last reason to keep it, so that it is deleted now. nil means that finalizers and the
 	// grace period decide.

@@ -34,7 +34,6 @@ func Kinds(a *Allocator, c pods.Connections) []resourcedef.Kind {
 			ValidateUpdate: func(_ context.Context, o, old runtime.Object) field.ErrorList {
 				return ValidateUpdate(o.(*v1.Service), old.(*v1.Service))
 			},
-			Canonicalize: func(o runtime.Object) { dropInternalTrafficPolicy(o.(*v1.Service)) },
 			ValidateStatus: func(_ context.Context, o, _ runtime.Object) field.ErrorList {
 				return validateStatus(o.(*v1.Service))
 			},
@@ -52,6 +51,9 @@ func Kinds(a *Allocator, c pods.Connections) []resourcedef.Kind {
 				return a.begin(ctx, o.(*v1.Service), old.(*v1.Service), dryRun)
 			},
 			AfterDelete: func(o runtime.Object) { a.releaseAll(o.(*v1.Service)) },
+		},
+		Stored: resourcedef.Stored{
+			Canonicalize: func(o runtime.Object) { dropInternalTrafficPolicy(o.(*v1.Service)) },
 		},
 		Table:        table(),
 		Subresources: func(d resourcedef.Deps) map[string]rest.Storage { return proxySubresource(a, c, d) },
