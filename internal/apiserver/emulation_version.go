@@ -8,7 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
 
+	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 	internalpod "github.com/gantry-project/gantry/internal/pod"
 )
@@ -32,6 +34,12 @@ func emulate136(kinds []resourcedef.Kind) {
 				prepare(ctx, o)
 				p.Spec.Resources.Limits = limits
 				p.Status.QOSClass = internalpod.QOS(p)
+			}
+			subresources := k.Subresources
+			k.Subresources = func(d resourcedef.Deps) map[string]rest.Storage {
+				all := subresources(d)
+				pods.ResizeWithoutPodLevelLimits(all)
+				return all
 			}
 		case appsv1.GroupName + "/statefulsets":
 			undoDefault(&k.Rules, func(o runtime.Object) undoFunc {

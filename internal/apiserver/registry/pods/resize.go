@@ -4,6 +4,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
@@ -11,12 +12,22 @@ import (
 )
 
 // resizeRules are pods/resize: cpu and memory of running containers, within the Pod's QoS class.
-type resizeRules struct{}
+type resizeRules struct {
+	noPodLevelLimits bool // none is set by default, as in v1.36
+}
+
+// ResizeWithoutPodLevelLimits has a resize set no pod-level limits by default, as in v1.36; all are
+// the subresources of Pods.
+func ResizeWithoutPodLevelLimits(all map[string]rest.Storage) {
+	if r, ok := all["resize"].(*updateREST); ok {
+		r.rules = resizeRules{noPodLevelLimits: true}
+	}
+}
 
 // prepareForUpdate takes requests, limits and resize policies of each container from the write and
 // all else from the stored Pod. A container that the stored Pod does not have stays, to be refused
 // by name.
-func (resizeRules) prepareForUpdate(p, old *v1.Pod) {
+func (r resizeRules) prepareForUpdate(p, old *v1.Pod) {
 	if len(p.Spec.Containers) == len(old.Spec.Containers) &&
 		len(p.Spec.InitContainers) == len(old.Spec.InitContainers) {
 		containers, inits, whole := p.Spec.Containers, p.Spec.InitContainers, p.Spec.Resources
@@ -29,7 +40,9 @@ func (resizeRules) prepareForUpdate(p, old *v1.Pod) {
 		p.Spec.Resources = old.Spec.Resources.DeepCopy() // of a client that does not know the field
 	}
 	podspec.DefaultPodLevel(&p.Spec)
-	podspec.DefaultPodLevelLimits(&p.Spec)
+	if !r.noPodLevelLimits {
+		podspec.DefaultPodLevelLimits(&p.Spec)
+	}
 }
 
 // resized are the stored containers with the new resources and resize policies; the new ones as
