@@ -150,6 +150,8 @@ func compareExchange(x Exchange, a answer, keepManaged bool) ([]replay.Differenc
 		w, g := want.Body, strip(got, keepManaged)
 		sortRules(w)
 		sortRules(g)
+		sortManagers(w)
+		sortManagers(g)
 		out = append(out, replay.Compare("", w, g)...)
 	}
 	if want.DecodedToken != nil {
@@ -233,6 +235,18 @@ func strip(v any, keepManaged bool) any {
 	}
 	replay.DropManagedFields(out)
 	return out
+}
+
+// sortManagers sorts an object's managedFields by manager: the server sorts entries of one second by
+// manager and others by time, so their order depends on when the second changed.
+func sortManagers(v any) {
+	managed, _ := dig(v, "metadata.managedFields")
+	list, _ := managed.([]any)
+	key := func(x any) string {
+		m, _ := x.(map[string]any)
+		return fmt.Sprint(m["manager"], m["operation"], m["subresource"], m["apiVersion"])
+	}
+	slices.SortStableFunc(list, func(x, y any) int { return strings.Compare(key(x), key(y)) })
 }
 
 // startsWithState reports whether a watch begins with the current state, whose objects come in no

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -114,4 +115,26 @@ func TestLevels(t *testing.T) {
 			t.Errorf("%s: level %d, want %d", c.name, level, c.want)
 		}
 	}
+}
+
+// Entries of managedFields are compared by manager: which comes first depends on the clock.
+func TestOrderOfManagersIsNotCompared(t *testing.T) {
+	object := func(managers ...string) any {
+		var list []any
+		for _, m := range managers {
+			list = append(list, map[string]any{"manager": m, "operation": "Apply"})
+		}
+		return map[string]any{"metadata": map[string]any{"managedFields": list}}
+	}
+	a, b, other := object("x", "y"), object("y", "x"), object("y", "z")
+	for _, v := range []any{a, b, other} {
+		sortManagers(v)
+	}
+	if !reflect.DeepEqual(a, b) {
+		t.Errorf("got %v and %v, want the same order", a, b)
+	}
+	if reflect.DeepEqual(a, other) {
+		t.Errorf("got %v for other managers, want a difference", other)
+	}
+	sortManagers("no object")
 }
