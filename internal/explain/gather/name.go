@@ -10,9 +10,9 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/finding"
 )
 
-// nameAnswer is the answer about a name with a dot that is no Pod's: what the cluster's name servers
-// say of it. ok is false where it is no name of the cluster's. A name without a dot is an object's,
-// of which the answer says in which kinds and namespaces there is one.
+// nameAnswer is the answer about a name with a dot that is no Pod's: what the cluster's name
+// servers say of it. ok is false where it is no name of the cluster's. A name without a dot is an
+// object's, of which the answer says in which kinds and namespaces there is one.
 func nameAnswer(ctx context.Context, r *reader, o finding.Object) (explain.Answer, bool) {
 	if !strings.Contains(o.Name, ".") {
 		return explain.Answer{}, false
