@@ -16,3 +16,19 @@ func ClaimName(p *corev1.Pod, v *corev1.Volume) (name string, made bool) {
 	}
 	return "", false
 }
+
+// ClaimKeys are the claims of a Pod as namespace/name, in the order of its volumes; none of another
+// object. An index of Pods by claim takes it.
+func ClaimKeys(o any) []string {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return nil
+	}
+	var keys []string
+	for i := range p.Spec.Volumes {
+		if name, _ := ClaimName(p, &p.Spec.Volumes[i]); name != "" {
+			keys = append(keys, p.Namespace+"/"+name)
+		}
+	}
+	return keys
+}

@@ -3,7 +3,9 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -240,4 +242,50 @@ func TestAPreemptorWaitsForAGracefulEnd(t *testing.T) {
 	if took := at.Sub(asked); took < grace || took > grace+30*time.Second {
 		t.Errorf("bound after %v, want about %v", took, grace)
 	}
+}
+
+// A victim that is terminating already is not deleted again, beside others and alone; the preemptor
+// is bound when all are gone.
+//
+// row: BND-13
+func TestATerminatingVictimIsNotDeletedAgain(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		pods []runtime.Object
+		want []string
+	}{
+		{"beside another", []runtime.Object{aPod("ending", "1", onNode("n1", 1), ending), aPod("low", "1", onNode("n1", 1))},
+			[]string{"low"}},
+		{"alone", []runtime.Object{aPod("ending", "2", onNode("n1", 1), ending)}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			c := start(t, nil, append(test.pods, aNode("n1", "2"))...)
+			var mu sync.Mutex
+			var deleted []string
+			c.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				deleted = append(deleted, a.(clienttesting.DeleteAction).GetName())
+				return false, nil, nil
+			})
+			c.create(aPod("high", "2", highPriority))
+			c.await("high", "nominated", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "n1" })
+			if err := c.Tracker().Delete(v1.SchemeGroupVersion.WithResource("pods"), "default", "ending"); err != nil {
+				t.Fatal(err)
+			}
+			c.boundAt("high")
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(deleted, test.want) {
+				t.Errorf("got %v deleted, want %v", deleted, test.want)
+			}
+		})
+	}
+}
+
+// ending marks a Pod as deleted, with a minute to end.
+func ending(p *v1.Pod) {
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now().Add(time.Minute)}, new(int64(60))
 }

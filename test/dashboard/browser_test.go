@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,11 +55,12 @@ func serve(t *testing.T, c *testcluster.Cluster) *site {
 	}
 	seal := make([]byte, page.KeySize)
 	rand.Read(seal)
-	s.server = page.New(page.Options{Key: seal, Cluster: "testcluster", Simulate: simulateHere, Config: func(i page.Identity) *rest.Config {
+	config := func(i page.Identity) *rest.Config {
 		cfg := rest.CopyConfig(c.Config)
 		cfg.Impersonate = rest.ImpersonationConfig{UserName: i.Name, Groups: i.Groups}
 		return cfg
-	}})
+	}
+	s.server = page.New(page.Options{Key: seal, Cluster: "testcluster", Simulate: simulateHere, Config: config})
 	s.start()
 	t.Cleanup(func() { s.stop() })
 	return s
@@ -96,7 +98,8 @@ type tab struct {
 	site *site
 }
 
-// newTab starts a browser of its own profile, or skips.
+// newTab starts a browser of its own profile, or skips. The browser is started anew when it crashes
+// as it starts, twice at most: what it prints is logged.
 func newTab(t *testing.T, s *site, width, height int) *tab {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
@@ -106,16 +109,59 @@ func newTab(t *testing.T, s *site, width, height int) *tab {
 	o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
 		chromedp.Flag("ignore-certificate-errors", true), chromedp.WindowSize(width, height),
 		chromedp.Flag("force-color-profile", "srgb"), chromedp.WSURLReadTimeout(time.Minute))
-	allocator, cancel := chromedp.NewExecAllocator(context.Background(), o...)
-	t.Cleanup(cancel)
-	ctx, end := chromedp.NewContext(allocator)
-	t.Cleanup(end)
-	ctx, late := context.WithTimeout(ctx, 4*time.Minute)
-	t.Cleanup(late)
-	b := &tab{t, ctx, s}
-	b.run(chromedp.Navigate("about:blank"))
-	return b
+	for try := 1; ; try++ {
+		ctx, end := startBrowser(o)
+		err := chromedp.Do(ctx, chromedp.Navigate("about:blank"))
+		if err == nil {
+			t.Cleanup(end)
+			return &tab{t, ctx, s}
+		}
+		end()
+		if try == 3 || !strings.Contains(err.Error(), "chrome failed to start") {
+			t.Fatalf("browser: %v, want no error", err)
+		}
+		t.Logf("browser: %v; it is started anew", err)
+	}
 }
+
+// startBrowser makes the context of a browser, which starts with the first action; end stops it.
+func startBrowser(options []chromedp.ExecAllocatorOption) (ctx context.Context, end func()) {
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, closeTab := chromedp.NewContext(allocator)
+	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+	return ctx, func() {
+		cancel()
+		closeTab()
+		stop()
+	}
+}
+
+// open loads the page at an address. The browser gives up what it loads when an interface of the
+// host comes or goes, as those of other tests do: then the page is loaded again.
+func (b *tab) open(address func() string) {
+	b.t.Helper()
+	const lost = `performance.getEntriesByType("resource").some((e) =>
+		/\.(js|css)$/.test(e.name) && e.responseStatus === 0)`
+	for {
+		err := chromedp.Do(b.ctx, chromedp.Navigate(address()))
+		switch {
+		case err == nil && !value[bool](b, lost):
+			return
+		case err != nil && !strings.Contains(err.Error(), "net::ERR_NETWORK_CHANGED"):
+			b.t.Fatalf("browser: %v, want no error", err)
+		}
+		b.t.Logf("browser: the network changed (%v); the page is loaded again", err)
+	}
+}
+
+// blank leaves the page, so that it is loaded whole when it is opened again.
+func (b *tab) blank() {
+	b.t.Helper()
+	b.run(chromedp.Navigate("about:blank"))
+}
+
+// address is where the site's page is.
+func (s *site) address() string { return "https://" + s.at + "/" }
 
 func (b *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
@@ -127,7 +173,7 @@ func (b *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 // enter opens the page as a person, by a one-time token.
 func (b *tab) enter(who page.Identity) {
 	b.t.Helper()
-	b.run(chromedp.Navigate("https://" + b.site.at + "/#token=" + b.site.server.Token(who)))
+	b.open(func() string { return b.site.address() + "#token=" + b.site.server.Token(who) })
 	b.until("the session", `document.getElementById('who').textContent !== ''`)
 }
 

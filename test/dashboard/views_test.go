@@ -246,11 +246,12 @@ func TestTwoPagesOnOneHost(t *testing.T) {
 	b := newTab(t, first, 800, 600)
 	for _, s := range []*site{first, second, first, second} {
 		b.site = s
-		b.run(chromedp.Navigate("about:blank"), chromedp.Navigate("https://"+s.at+"/"))
+		b.blank()
+		b.open(s.address)
 		b.until("a page", `document.getElementById('who').textContent !== '' ||
 			document.querySelector('.denied')`)
 		if value[bool](b, `document.querySelector('.denied') !== null`) {
-			b.run(chromedp.Navigate("about:blank"))
+			b.blank()
 			b.enter(admin)
 			s.entered++
 		}
@@ -266,10 +267,10 @@ func TestATokenIsGoodOnce(t *testing.T) {
 	c := cluster(t)
 	s := serve(t, c)
 	b := newTab(t, s, 800, 600)
-	b.run(chromedp.Navigate("https://" + s.at + "/"))
+	b.open(s.address)
 	b.text("gantry dashboard")
 	token := s.server.Token(admin)
-	b.run(chromedp.Navigate("https://" + s.at + "/?first#token=" + token))
+	b.open(func() string { return s.address() + "?first#token=" + token })
 	b.until("the session", `document.getElementById('who').textContent !== ''`)
 	if at := value[string](b, "location.href"); at != "https://"+s.at+"/#/now" {
 		t.Errorf("the address is %s: the token stays in it, want %v", at, "https://"+s.at+"/#/now")
@@ -278,7 +279,7 @@ func TestATokenIsGoodOnce(t *testing.T) {
 		t.Errorf("scripts see the session: %s, want none", cookie)
 	}
 	other := newTab(t, s, 800, 600)
-	other.run(chromedp.Navigate("https://" + s.at + "/#token=" + token))
+	other.open(func() string { return s.address() + "#token=" + token })
 	other.text("was used already")
 }
 
@@ -312,7 +313,8 @@ func TestSizeAndFirstPaint(t *testing.T) {
 	}
 	best := time.Hour
 	for n := 0; n < 12 && best > time.Second; n++ { // the machine may be busy with other tests
-		b.run(chromedp.Navigate("about:blank"), chromedp.Navigate("https://"+b.site.at+"/"))
+		b.blank()
+		b.open(b.site.address)
 		b.until("a paint", `performance.getEntriesByName('first-contentful-paint').length === 1`)
 		best = min(best, time.Duration(value[float64](b,
 			`performance.getEntriesByName('first-contentful-paint')[0].startTime`)*float64(time.Millisecond)))
@@ -366,7 +368,8 @@ func TestFirstPaintWithManyPods(t *testing.T) {
 		return time.Duration(value[float64](b, expression) * float64(time.Millisecond))
 	}
 	for n := 0; n < 12 && (n < 5 || painted > time.Second); n++ {
-		b.run(chromedp.Navigate("about:blank"), chromedp.Navigate("https://"+b.site.at+"/"))
+		b.blank()
+		b.open(b.site.address)
 		b.until("all Pods", `document.querySelector('#main > div')?.board?.pods.size === 5000 &&
 			document.querySelector('#main > div').board.shown`)
 		paint = min(paint, milliseconds(`performance.getEntriesByName('first-contentful-paint')[0].startTime`))

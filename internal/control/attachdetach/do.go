@@ -56,7 +56,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, store := d.Informers.Core().V1(), d.Informers.Storage().V1()
 	pods, attachments := core.Pods().Informer(), store.VolumeAttachments().Informer()
 	// AddIndexers only fails on a stopped informer, when the process is about to end.
-	_ = pods.AddIndexers(cache.Indexers{podsByClaim: func(o any) ([]string, error) { return claimsOf(o), nil }})
+	_ = pods.AddIndexers(cache.Indexers{podsByClaim: func(o any) ([]string, error) { return podutil.ClaimKeys(o), nil }})
 	_ = attachments.AddIndexers(cache.Indexers{attachmentsByName: func(o any) ([]string, error) {
 		return volumeOf(o), nil
 	}})
@@ -85,21 +85,6 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return q
 }
 
-// claimsOf are the claims of a Pod, as namespace/name.
-func claimsOf(o any) []string {
-	pod, ok := o.(*v1.Pod)
-	if !ok {
-		return nil
-	}
-	var out []string
-	for i := range pod.Spec.Volumes {
-		if name, _ := podutil.ClaimName(pod, &pod.Spec.Volumes[i]); name != "" {
-			out = append(out, pod.Namespace+"/"+name)
-		}
-	}
-	return out
-}
-
 func volumeOf(o any) []string {
 	if a, ok := o.(*storagev1.VolumeAttachment); ok && a.Spec.Source.PersistentVolumeName != nil {
 		return []string{*a.Spec.Source.PersistentVolumeName}
@@ -120,7 +105,7 @@ func (c *controller) keysOfPod(old, cur runtime.Object) []string {
 		if pod == nil || pod.Spec.NodeName == "" {
 			continue
 		}
-		for _, key := range claimsOf(pod) {
+		for _, key := range podutil.ClaimKeys(pod) {
 			ns, name, _ := cache.SplitMetaNamespaceKey(key)
 			if claim, err := c.claims.PersistentVolumeClaims(ns).Get(name); err == nil && claim.Spec.VolumeName != "" {
 				out = append(out, claim.Spec.VolumeName)

@@ -8,6 +8,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 var (
@@ -78,7 +80,7 @@ func (c *controller) count() map[series]int {
 			}
 		}
 		managed := c.isManaged(pod)
-		for _, key := range claimsOf(pod) {
+		for _, key := range podutil.ClaimKeys(pod) {
 			v := c.boundVolume(key)
 			if v == nil {
 				continue

@@ -54,7 +54,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, store := d.Informers.Core().V1(), d.Informers.Storage().V1()
 	pods := core.Pods().Informer()
 	// AddIndexers only fails on a stopped informer, when the process is about to end.
-	_ = pods.AddIndexers(cache.Indexers{podsByClaim: func(o any) ([]string, error) { return claimsOf(o), nil }})
+	_ = pods.AddIndexers(cache.Indexers{podsByClaim: func(o any) ([]string, error) { return podutil.ClaimKeys(o), nil }})
 	c := &controller{d, core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister(),
 		store.StorageClasses().Lister(), pods.GetIndexer(), operations{}}
 	counted.from.Store(&listers{c.claims, c.volumes})
@@ -92,7 +92,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	q.Watch(pods, func(old, cur runtime.Object) []string {
 		var keys []string
 		if pod, ok := cur.(*v1.Pod); ok && isUnschedulable(pod) && !isUnschedulable(old) {
-			for _, claim := range claimsOf(pod) {
+			for _, claim := range podutil.ClaimKeys(pod) {
 				keys = append(keys, claimKey+claim)
 			}
 		}
@@ -109,21 +109,6 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 		})
 	})
 	return q
-}
-
-// claimsOf are the claims of a Pod, as namespace/name.
-func claimsOf(o any) []string {
-	pod, ok := o.(*v1.Pod)
-	if !ok {
-		return nil
-	}
-	var out []string
-	for i := range pod.Spec.Volumes {
-		if name, _ := podutil.ClaimName(pod, &pod.Spec.Volumes[i]); name != "" {
-			out = append(out, pod.Namespace+"/"+name)
-		}
-	}
-	return out
 }
 
 // isUnschedulable tells of a Pod that the scheduler said it has no node for. Before, its claims

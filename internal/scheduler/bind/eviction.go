@@ -27,24 +27,47 @@ type pendingEviction struct {
 	nominatedToClear []*v1.Pod           // Pods of lower priority that were nominated to the node
 }
 
-// prepareCandidate evicts the victims. The last one is evicted alone: its end moves the preemptor.
+// evict starts to evict the victims, beside the next cycles. A victim that is terminating needs no
+// further call; if all are, nothing is done: their end moves the preemptor.
+func (p *defaultPreemption) evict(ctx context.Context, eviction pendingEviction) {
+	if eviction = eviction.withoutTerminating(); len(eviction.victims) == 0 {
+		return
+	}
+	p.pendingEvictions.begin(eviction.preemptor.UID, time.Now())
+	p.handle.Go(func() { p.prepareCandidate(ctx, eviction) })
+}
+
+// withoutTerminating is the eviction of those victims that nobody has deleted yet.
+func (e pendingEviction) withoutTerminating() pendingEviction {
+	victims, reports := e.victims, e.reports
+	e.victims, e.reports = nil, nil
+	for i, v := range victims {
+		if v.DeletionTimestamp == nil {
+			e.victims, e.reports = append(e.victims, v), append(e.reports, reports[i])
+		}
+	}
+	return e
+}
+
+// prepareCandidate evicts the victims, one at least. The last one is evicted alone: its end moves the
+// preemptor.
 func (p *defaultPreemption) prepareCandidate(ctx context.Context, eviction pendingEviction) {
 	began := time.Now()
 	last := len(eviction.victims) - 1
 	errs := make([]error, len(eviction.victims)+1)
 	var wg sync.WaitGroup
 	wg.Go(func() { errs[last+1] = p.clearNominatedNodeNames(ctx, eviction.nominatedToClear) })
-	for i := range eviction.victims[:max(last, 0)] {
+	for i := range eviction.victims[:last] {
 		wg.Go(func() { _, errs[i] = p.evictVictim(ctx, eviction, i) })
 	}
 	wg.Wait()
-	silent := last < 0
+	silent := false
 	err := errors.Join(errs...)
-	if err == nil && last >= 0 {
+	if err == nil {
 		p.pendingEvictions.setLastVictim(eviction.preemptor.UID, eviction.victims[last].UID)
 		silent, err = p.evictVictim(ctx, eviction, last)
 	}
-	if err != nil || last < 0 {
+	if err != nil {
 		p.pendingEvictions.end(eviction.preemptor.UID)
 	} else {
 		p.pendingEvictions.markAllDeleted(eviction.preemptor.UID, time.Now())
@@ -92,10 +115,8 @@ func (p *defaultPreemption) evictVictim(ctx context.Context, eviction pendingEvi
 		p.recordEviction(ctx, eviction, i)
 		return true, nil
 	}
-	if victim.DeletionTimestamp == nil {
-		if err := p.patchDisruptionTarget(ctx, victim); err != nil {
-			return false, err
-		}
+	if err := p.patchDisruptionTarget(ctx, victim); err != nil {
+		return false, err
 	}
 	err = p.writer.DeletePod(ctx, p.handle.ClientSet(), victim)
 	switch {

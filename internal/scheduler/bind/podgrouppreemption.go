@@ -53,8 +53,7 @@ func (p *defaultPreemption) PostFilterPodGroup(ctx context.Context,
 		if hook := p.handle.Hooks().Preempting; hook != nil {
 			hook(eviction.preemptor, eviction.node, eviction.victims)
 		}
-		p.pendingEvictions.begin(eviction.preemptor.UID, time.Now())
-		p.handle.Go(func() { p.prepareCandidate(ctx, eviction) })
+		p.evict(ctx, eviction)
 	}
 	return choice.NodeOf, nil
 }

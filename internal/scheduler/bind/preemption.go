@@ -121,8 +121,7 @@ func (p *defaultPreemption) PostFilter(ctx context.Context, state framework.Cycl
 	for _, o := range eviction.nominatedToClear {
 		p.handle.DeleteNominatedPodIfExists(o)
 	}
-	p.pendingEvictions.begin(preemptor.UID, time.Now())
-	p.handle.Go(func() { p.prepareCandidate(ctx, eviction) })
+	p.evict(ctx, eviction)
 	return nominatedNodeResult(choice.Node),
 		framework.NewStatus(framework.Success,
 			fmt.Sprintf("preemption: found a potential placement for pod on node %s, preempting %d victims",

@@ -1,0 +1,35 @@
+package pod
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestClaimKeys(t *testing.T) {
+	named := func(name string) corev1.VolumeSource {
+		return corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name}}
+	}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db-0"}}
+	p.Spec.Volumes = []corev1.Volume{
+		{Name: "data", VolumeSource: named("data-db-0")},
+		{Name: "scratch", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+		{Name: "work", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
+		{Name: "log", VolumeSource: named("logs")},
+	}
+	for _, c := range []struct {
+		name   string
+		object any
+		want   []string
+	}{
+		{"claims of others and its own", p, []string{"shop/data-db-0", "shop/db-0-work", "shop/logs"}},
+		{"no volumes", &corev1.Pod{}, nil},
+		{"no Pod", &corev1.Node{}, nil},
+	} {
+		if got := ClaimKeys(c.object); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
+		}
+	}
+}
