@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -50,14 +49,14 @@ func (r *comparison) all(ctx context.Context, lives []pods.Case) {
 			together = append(together, c)
 		}
 	}
-	r.atOnce(ctx, together, r.options.parallel, func(c pods.Case) {
+	pods.Concurrently(ctx, together, r.options.parallel, func(c pods.Case) {
 		if !r.first(ctx, c) {
 			r.mu.Lock()
 			again = append(again, c)
 			r.mu.Unlock()
 		}
 	})
-	r.atOnce(ctx, again, max(1, r.options.parallel/2), func(c pods.Case) { r.second(ctx, c) })
+	pods.Concurrently(ctx, again, max(1, r.options.parallel/2), func(c pods.Case) { r.second(ctx, c) })
 	for _, c := range alone {
 		if !r.first(ctx, c) {
 			r.second(ctx, c)
@@ -72,21 +71,6 @@ func needsNode(c pods.Case) bool {
 		return s.Kubelet != "" || s.ManifestFile != nil || share.Match(s.Create) ||
 			s.Patch != nil && (s.Patch.Kind == "Node" || share.Match(s.Patch.Body))
 	})
-}
-
-func (r *comparison) atOnce(ctx context.Context, lives []pods.Case, parallel int, do func(pods.Case)) {
-	slots := make(chan struct{}, parallel)
-	var wg sync.WaitGroup
-	for _, c := range lives {
-		slots <- struct{}{}
-		wg.Go(func() {
-			if ctx.Err() == nil {
-				do(c)
-			}
-			<-slots
-		})
-	}
-	wg.Wait()
 }
 
 // first lives a life once on each node. It reports whether that settles it.
@@ -175,7 +159,7 @@ func (r *comparison) live(ctx context.Context, c pods.Case, nodes ...string) ([]
 				}
 			}
 			errs[i] = err
-			save(filepath.Join(r.options.out, "seen", c.Area+"-"+c.Name, fmt.Sprintf("%d-%s", i, node)), out[i])
+			pods.Save(filepath.Join(r.options.out, "seen", c.Area+"-"+c.Name, fmt.Sprintf("%d-%s", i, node)), out[i])
 		})
 	}
 	wg.Wait()
@@ -267,25 +251,4 @@ func (r *comparison) show(w io.Writer) int {
 func untaint(ctx context.Context, cluster *pods.Cluster, node string) error {
 	return cluster.Send(ctx, http.MethodPatch, "/api/v1/nodes/"+node, "application/merge-patch+json",
 		`{"spec":{"taints":null}}`)
-}
-
-// save writes what was seen, to look into a difference.
-func save(dir string, seen pods.Recording) {
-	if os.MkdirAll(dir, 0o755) != nil {
-		return
-	}
-	for name, lines := range map[string][]map[string]any{"history": seen.History, "events": seen.Events,
-		"replies": seen.Replies} {
-		var text []byte
-		for _, l := range lines {
-			raw, _ := json.Marshal(l) // decoded from JSON before
-			text = append(append(text, raw...), '\n')
-		}
-		_ = os.WriteFile(filepath.Join(dir, name+".jsonl"), text, 0o644)
-	}
-	var text []byte
-	for _, c := range seen.Output {
-		text = fmt.Appendf(text, "## step %d %s\n## exit %s\n%s\n", c.Step, c.Line, c.Exit, strings.Join(c.Body, "\n"))
-	}
-	_ = os.WriteFile(filepath.Join(dir, "output.txt"), text, 0o644)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-project/gantry/test/images"
 	"github.com/gantry-project/gantry/test/replay/instance"
 	"github.com/gantry-project/gantry/test/replay/pods"
+	"github.com/gantry-project/gantry/test/replay/recordednode"
 )
 
 // The names of the nodes, and the one that stands for both in what is compared: as long as they
@@ -105,12 +106,7 @@ func (p *pair) start(ctx context.Context, o options) error {
 		return err
 	}
 	if err := p.cluster(begin, cfg, gantryNode, p.gantry.Dir, filepath.Join(dir, "manifests"),
-		func(_ context.Context, what string) error {
-			if what == "stop" {
-				return p.gantry.End("kubelet")
-			}
-			return p.gantry.StartKubelet()
-		}); err != nil {
+		recordednode.Kubelet(p.gantry)); err != nil {
 		return err
 	}
 	if err := p.cluster(begin, cfg, upstreamNode, p.upstream.dir, filepath.Join(p.upstream.dir, "manifests"),
@@ -145,22 +141,18 @@ func (p *pair) tempDir() (string, error) {
 
 // writeConfig writes the configuration of a kubelet whose files are in dir.
 func writeConfig(dir, more string) (string, error) {
-	return instance.WriteKubeletConfig(dir, kubeletConfig+more)
+	return recordednode.WriteKubeletConfig(dir, kubeletConfig+more)
 }
 
 // images puts the images where both containerds import them, and serves those that are to be
 // pulled.
 func (p *pair) images(archive string) error {
-	standard := images.Standard()
 	names := []string{busyboxImage, agnhostImage, nonRootImage}
-	if err := images.Archive(archive, images.Select(standard, names...)); err != nil {
+	if err := images.Archive(archive, images.Select(images.Standard(), names...)); err != nil {
 		return err
 	}
 	var err error
-	if p.registry, err = images.Serve(nil); err != nil {
-		return err
-	}
-	if err := p.registry.Push("fresh:1", standard["registry.example/fresh:1"]); err != nil {
+	if p.registry, err = recordednode.ServeImages(); err != nil {
 		return err
 	}
 	for _, node := range []string{p.gantry.Dir, p.upstream.dir} {
@@ -171,7 +163,7 @@ func (p *pair) images(archive string) error {
 		if err := os.Link(archive, filepath.Join(dir, "images.tar")); err != nil {
 			return err
 		}
-		if err := p.registry.Mirror(filepath.Join(node, "containerd", "certs.d"), "registry.example"); err != nil {
+		if err := recordednode.MirrorImages(p.registry, node); err != nil {
 			return err
 		}
 	}
@@ -181,26 +173,18 @@ func (p *pair) images(archive string) error {
 // cluster prepares what lives on a node need.
 func (p *pair) cluster(ctx context.Context, cfg *rest.Config, node, dir, manifests string,
 	kubelet func(context.Context, string) error) error {
-	runtime, err := instance.DialRuntime(ctx, dir)
+	runtime, err := recordednode.DialRuntime(ctx, dir)
 	if err != nil {
 		return err
 	}
 	p.runtimes = append(p.runtimes, runtime)
-	client, err := rest.HTTPClientFor(cfg)
+	c, err := recordednode.Node{Dir: dir, Manifests: manifests, Runtime: runtime, Instance: p.gantry}.Cluster(cfg)
 	if err != nil {
 		return err
 	}
-	p.clusters[node] = &pods.Cluster{
-		URL: strings.TrimSuffix(cfg.Host, "/"), Client: client, Manifests: manifests, Kubelet: kubelet,
-		Kubectl: func(ctx context.Context, args ...string) pods.Printed {
-			out, errs, code := p.gantry.Kubectl(ctx, args...)
-			return pods.Printed{Out: out, Err: errs, Exit: code}
-		},
-		Kill: instance.KillProcess(runtime.Runtime()),
-		Folders: append(instance.Folders(dir, manifests),
-			pods.Folder{Real: p.registry.Addr, Normalized: "registry.example"}),
-		Names: []pods.Folder{{Real: node, Normalized: anyNode}},
-	}
+	c.Kubelet, c.Names = kubelet, []pods.Folder{{Real: node, Normalized: anyNode}}
+	c.Folders = append(c.Folders, pods.Folder{Real: p.registry.Addr, Normalized: "registry.example"})
+	p.clusters[node] = c
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -17,6 +16,7 @@ import (
 	"github.com/gantry-project/gantry/test/images"
 	"github.com/gantry-project/gantry/test/replay/instance"
 	"github.com/gantry-project/gantry/test/replay/pods"
+	"github.com/gantry-project/gantry/test/replay/recordednode"
 )
 
 // podInstance is a cluster for Pods with what the recorded cases expect.
@@ -44,89 +44,86 @@ func (p *podInstance) remove() error {
 // newInstance returns the running cluster that was named, or starts one.
 func (r *podReplay) newInstance(ctx context.Context, split bool) (*podInstance, error) {
 	p := &podInstance{}
-	var cfg *rest.Config
 	var err error
 	if r.options.kubeconfig != "" {
-		cfg, err = clientcmd.BuildConfigFromFlags("", r.options.kubeconfig)
-		if err != nil {
-			return nil, err
-		}
-		gantry := instance.Foreign(r.options.binary, r.options.kubeconfig)
-		p.cluster = &pods.Cluster{Kubectl: runKubectl(gantry), Kill: func(context.Context, string, string) error {
-			return errors.New("this cluster's runtime is not reached")
-		}}
-	} else if cfg, err = r.start(ctx, p, split); err != nil {
+		p.cluster, err = r.foreign()
+	} else {
+		err = r.start(ctx, p, split)
+	}
+	if err != nil {
 		return nil, errors.Join(err, p.remove())
 	}
-	if p.cluster.Client, err = rest.HTTPClientFor(cfg); err != nil {
-		return nil, errors.Join(err, p.remove())
-	}
-	p.cluster.URL = strings.TrimSuffix(cfg.Host, "/")
 	if err := createDefaults(ctx, p.cluster); err != nil {
 		return nil, errors.Join(err, p.remove())
 	}
 	return p, nil
 }
 
+// foreign is the running cluster that was named.
+func (r *podReplay) foreign() (*pods.Cluster, error) {
+	cfg, err := clientcmd.BuildConfigFromFlags("", r.options.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &pods.Cluster{URL: recordednode.URL(cfg), Client: client,
+		Kubectl: recordednode.Kubectl(instance.Foreign(r.options.binary, r.options.kubeconfig)),
+		Kill: func(context.Context, string, string) error {
+			return errors.New("this cluster's runtime is not reached")
+		}}, nil
+}
+
 // start starts a Gantry with the node, images and registry of the recorded cluster.
-func (r *podReplay) start(ctx context.Context, p *podInstance, split bool) (*rest.Config, error) {
+func (r *podReplay) start(ctx context.Context, p *podInstance, split bool) error {
 	number := r.options.number
 	if split {
 		number++
 	}
 	dir, err := os.MkdirTemp("", "gantry-recordings-")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	config, err := instance.WriteKubeletConfig(dir, "")
+	config, err := recordednode.WriteKubeletConfig(dir, "")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if p.instance, err = instance.New(instance.Options{Binary: r.options.binary, BinDir: r.options.binDir,
 		Number: number, Split: split, Config: config, Flags: []string{"--emulated-version=1.36"}}); err != nil {
-		return nil, err
+		return err
 	}
 	i := p.instance
 	if err := r.images(p); err != nil {
-		return nil, err
+		return err
 	}
 	if err := i.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	begin, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	if err := i.WaitAPI(begin); err != nil {
-		return nil, err
+		return err
 	}
 	if split {
 		if err := i.StartRoles(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if p.runtime, err = instance.DialRuntime(begin, i.Dir); err != nil {
-		return nil, err
+	if p.runtime, err = recordednode.DialRuntime(begin, i.Dir); err != nil {
+		return err
 	}
-	p.cluster = &pods.Cluster{
-		Kubectl: runKubectl(i), Manifests: filepath.Join(dir, "manifests"), Kill: instance.KillProcess(p.runtime.Runtime()),
-		Folders: instance.Folders(i.Dir, filepath.Join(dir, "manifests")),
+	cfg, err := i.Admin(ctx)
+	if err != nil {
+		return err
 	}
-	if split {
-		p.cluster.Kubelet = func(_ context.Context, what string) error {
-			if what == "stop" {
-				return i.End("kubelet")
-			}
-			return i.StartKubelet()
-		}
+	p.cluster, err = recordednode.Node{Dir: i.Dir, Manifests: filepath.Join(dir, "manifests"), Runtime: p.runtime,
+		Instance: i}.Cluster(cfg)
+	if err == nil && split {
+		p.cluster.Kubelet = recordednode.Kubelet(i)
 	}
-	return i.Admin(ctx)
-}
-
-// runKubectl runs kubectl of an instance.
-func runKubectl(i *instance.Instance) func(context.Context, ...string) pods.Printed {
-	return func(ctx context.Context, args ...string) pods.Printed {
-		out, errs, code := i.Kubectl(ctx, args...)
-		return pods.Printed{Out: out, Err: errs, Exit: code}
-	}
+	return err
 }
 
 // images puts the recorded node's images where Gantry imports them, and starts a registry with
@@ -142,13 +139,10 @@ func (r *podReplay) images(p *podInstance) error {
 		return err
 	}
 	var err error
-	if p.registry, err = images.Serve(nil); err != nil {
+	if p.registry, err = recordednode.ServeImages(); err != nil {
 		return err
 	}
-	if err := p.registry.Push("fresh:1", images.Standard()["registry.example/fresh:1"]); err != nil {
-		return err
-	}
-	return p.registry.Mirror(filepath.Join(p.instance.Dir, "containerd", "certs.d"), "registry.example")
+	return recordednode.MirrorImages(p.registry, p.instance.Dir)
 }
 
 // createDefaults creates what every case expects: priority classes, a file on the node, a ready

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -72,10 +71,10 @@ func (r *podReplay) replayOn(ctx context.Context, split bool, together, alone []
 			fmt.Fprintln(os.Stderr, "recordings:", err)
 		}
 	}()
-	r.atOnce(ctx, p.cluster, together, r.options.parallel, !r.options.again)
+	r.concurrently(ctx, p.cluster, together, r.options.parallel, !r.options.again)
 	if again := r.deferred; len(again) > 0 {
 		r.deferred = nil
-		r.atOnce(ctx, p.cluster, again, max(r.options.parallel/3, 1), true)
+		r.concurrently(ctx, p.cluster, again, max(r.options.parallel/3, 1), true)
 	}
 	if len(alone) > 0 && !split {
 		if err := addWidget(ctx, p.cluster); err != nil {
@@ -92,18 +91,10 @@ func (r *podReplay) replayOn(ctx context.Context, split bool, together, alone []
 	return nil
 }
 
-// atOnce runs cases concurrently.
-func (r *podReplay) atOnce(ctx context.Context, cluster *pods.Cluster, cases []pods.Case, parallel int, last bool) {
-	slots := make(chan struct{}, parallel)
-	var wg sync.WaitGroup
-	for _, c := range cases {
-		slots <- struct{}{}
-		wg.Go(func() {
-			r.replayOne(ctx, cluster, c, last)
-			<-slots
-		})
-	}
-	wg.Wait()
+// concurrently runs cases, so many at the same time as parallel says.
+func (r *podReplay) concurrently(ctx context.Context, cluster *pods.Cluster, cases []pods.Case, parallel int,
+	last bool) {
+	pods.Concurrently(ctx, cases, parallel, func(c pods.Case) { r.replayOne(ctx, cluster, c, last) })
 }
 
 // replayOne runs a case and returns whether it was equal, and records how equal. An unequal one is
@@ -141,40 +132,8 @@ func (r *podReplay) replayOne(ctx context.Context, cluster *pods.Cluster, c pods
 		verdict = "not replayed: " + err.Error()
 	}
 	fmt.Fprintf(os.Stderr, "%-52s %5.1f s  %s\n", c.Area+"/"+c.Name, time.Since(begin).Seconds(), verdict)
-	saveRecording(filepath.Join(r.options.out, "recordings-pods", c.Name), got)
+	pods.Save(filepath.Join(r.options.out, "recordings-pods", c.Name), got)
 	return same
-}
-
-// saveRecording writes what was observed, to investigate a difference.
-func saveRecording(dir string, got pods.Recording) {
-	if os.MkdirAll(dir, 0o755) != nil {
-		return
-	}
-	for name, lines := range map[string][]map[string]any{"history": got.History, "events": got.Events,
-		"objects": got.Objects, "replies": got.Replies} {
-		var text []byte
-		for _, l := range lines {
-			raw, _ := json.Marshal(l) // decoded from JSON before
-			text = append(append(text, raw...), '\n')
-		}
-		_ = os.WriteFile(filepath.Join(dir, name+".jsonl"), text, 0o644)
-	}
-	var text []byte
-	for _, row := range got.Rows {
-		text = fmt.Appendf(text, "%-6.1f %v\n", row.T, row.Cells)
-	}
-	for _, d := range got.Describe {
-		for _, l := range d.Body {
-			text = fmt.Appendln(text, l)
-		}
-	}
-	for _, c := range got.Output {
-		text = fmt.Appendf(text, "## step %d %s\n## exit %s\n", c.Step, c.Line, c.Exit)
-		for _, l := range c.Body {
-			text = fmt.Appendln(text, l)
-		}
-	}
-	_ = os.WriteFile(filepath.Join(dir, "printed.txt"), text, 0o644)
 }
 
 // addWidget gives the node one example.com/widget, for the area preemption.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
@@ -118,6 +119,8 @@ type Fix struct {
 	ManifestChange *ManifestChange `json:"amend,omitempty"`
 	// tried on an edited copy of the cluster with the scheduler's own plugins
 	Proven bool `json:"proven,omitempty"`
+
+	nodeLabels []string // key=value, that it changes in the Pod's nodeSelector
 }
 
 // ManifestChange is a change of an object's manifest.
@@ -134,6 +137,11 @@ func manifestFix(say, object, patch string) Fix {
 
 // commandFix is a fix with the command that does it.
 func commandFix(say string, run ...string) Fix { return Fix{Description: say, Run: run} }
+
+// provenFix is a remedy that was tried.
+func provenFix(r whatif.Remedy) Fix {
+	return Fix{Description: r.Description, Run: r.Run, Proven: true, nodeLabels: r.NodeLabels}
+}
 
 // textFixes are fixes in words only.
 func textFixes(texts ...string) []Fix {

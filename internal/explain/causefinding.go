@@ -103,7 +103,7 @@ func hinders(in In, code, cause string) finding.Severity {
 }
 
 // hindering are states of objects other than Pods in which something hinders them.
-var hindering = []string{"without Pods", "short of Pods", "without Jobs", "without endpoints", "Failed", "not reached",
+var hindering = []string{withoutPods, "short of Pods", "without Jobs", "without endpoints", "Failed", "not reached",
 	"sometimes not reached",
 	"not Ready", "Terminating", "without an address"}
 
@@ -179,7 +179,7 @@ func failedFinding(in In) (finding.Finding, bool) {
 		})})
 		return f, true
 	case short && resource != "":
-		outOf(in, &f, resource)
+		describeShortage(in, &f, resource)
 		return f, true
 	case p.Status.Reason == "NodeAffinity" || p.Status.Reason == "NodeName":
 		j := labelsRefusal(In{Pod: p, ClusterContext: &ClusterContext{Nodes: nodesOf(in)}}, refusalOf(p.Spec.NodeName))
@@ -212,9 +212,9 @@ func failedFinding(in In) (finding.Finding, bool) {
 // overWords are how a kubelet says that a Pod asks for more than its node has.
 var overWords = regexp.MustCompile(`requested: (\d+), used: (\d+), capacity: (\d+)`)
 
-// outOf is the request by which a kubelet refused a Pod, with the node's numbers: the Pod was bound
-// past the scheduler, or something else came first.
-func outOf(in In, f *finding.Finding, resource string) {
+// describeShortage is the request by which a kubelet refused a Pod, with the node's numbers: the
+// Pod was bound past the scheduler, or something else came first.
+func describeShortage(in In, f *finding.Finding, resource string) {
 	p := in.Pod
 	f.Field = requestField(p, resource)
 	m := overWords.FindStringSubmatch(f.Message)

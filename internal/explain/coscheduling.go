@@ -145,7 +145,7 @@ func groupShortfall(a *Answer, in In, members []*corev1.Pod, least int) *Answer 
 	a.Next = "placed members give their nodes back when the group's time at Permit is over, and all are tried again " +
 		"when something changes that can help"
 	for _, r := range whatif.CompleteGroup(ctx, w, members, g) {
-		a.Fixes = append(a.Fixes, Fix{Description: r.Description, Run: r.Run, Proven: true})
+		a.Fixes = append(a.Fixes, provenFix(r))
 	}
 	a.Fixes = append(a.Fixes, lowerMinMember(in, group, bound+len(g.Nodes)))
 	return a

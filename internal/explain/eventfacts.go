@@ -60,7 +60,7 @@ func FactsOfEvents(in In) []journal.Entry {
 	}
 	slices.SortStableFunc(out, func(a, b journal.Entry) int { return a.At.Compare(b.At) })
 	if in.Pod != nil {
-		out = slices.DeleteFunc(out, func(e journal.Entry) bool { return overtaken(in, e) })
+		out = slices.DeleteFunc(out, func(e journal.Entry) bool { return isSuperseded(in, e) })
 	}
 	counted(in.Pod, out, in.Events)
 	return out
@@ -181,9 +181,9 @@ func statusFacts(p *corev1.Pod, put func(time.Time, string, ...journal.Fact)) {
 // pauseWords are the kubelet's for a container that it does not start yet.
 var pauseWords = regexp.MustCompile(`^back-off (\S+) restarting failed container`)
 
-// overtaken tells whether what happened later shows that a failure is past: a volume or sandbox of
-// a Pod whose containers are made, a scheduler's refusal of one that has a node.
-func overtaken(in In, e journal.Entry) bool {
+// isSuperseded tells whether what happened later shows that a failure is past: a volume or sandbox
+// of a Pod whose containers are made, a scheduler's refusal of one that has a node.
+func isSuperseded(in In, e journal.Entry) bool {
 	p := in.Pod
 	switch e.Fact.(type) {
 	case journal.Called:

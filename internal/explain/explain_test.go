@@ -13,6 +13,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -34,10 +35,11 @@ func base() In {
 }
 
 func node(ready corev1.ConditionStatus) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"},
-		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready,
-			Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status.",
-			LastTransitionTime: at(-2 * time.Minute)}}}}
+	n := wrappers.MakeNode().Name("n1").Obj()
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready,
+		Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status.",
+		LastTransitionTime: at(-2 * time.Minute)}}
+	return n
 }
 
 func (in *In) fact(ago time.Duration, by string, f journal.Fact) {

@@ -90,7 +90,7 @@ func containerFindings(in In) []finding.Finding {
 				t = c.status.LastTerminationState.Terminated
 			}
 			if t == nil || t.ExitCode == 0 && t.Reason != "OOMKilled" && c.status.RestartCount == 0 ||
-				endedWithItsPod(in.Pod, c, t) {
+				sidecarEndedWithPod(in.Pod, c, t) {
 				continue
 			}
 			out = append(out, exitFinding(in, c, t, f))
@@ -381,7 +381,7 @@ func withoutDoubles(list []Fix) []Fix {
 func remedies(list []finding.Remedy) []Fix {
 	var out []Fix
 	for _, r := range list {
-		out = append(out, Fix{Description: r.Say, Run: r.Run})
+		out = append(out, Fix{Description: r.Say, Run: r.Run, nodeLabels: r.NodeLabels})
 	}
 	return out
 }

@@ -52,7 +52,7 @@ func (s Subject) refused(a *Answer, message string) bool {
 	}
 	if m := webhookDenied.FindStringSubmatch(message); m != nil {
 		_, failureText, _ := strings.Cut(message, m[0])
-		a.Cause = fmt.Sprintf("No Pod can be made: webhook %s refuses it%s.", namespaceContext.webhookText(m[1]),
+		a.Cause = fmt.Sprintf("%s: webhook %s refuses it%s.", s.noPod(a), namespaceContext.webhookText(m[1]),
 			strings.TrimSuffix(strings.TrimSuffix(failureText, "."), ":"))
 		a.Fixes = textFixes("change the template as the webhook's words ask, or ask whoever owns its rule")
 		return true
@@ -66,7 +66,7 @@ type missingClass struct{ kind, name, field, more string }
 // classNotFound explains a class that does not exist; have are the existing ones, nil if the user
 // may not list them.
 func (s Subject) classNotFound(a *Answer, c missingClass, have []string) {
-	a.Cause = fmt.Sprintf("No Pod can be made: %s %s does not exist, and the template names it (%s).", c.kind, c.name,
+	a.Cause = fmt.Sprintf("%s: %s %s does not exist, and the template names it (%s).", s.noPod(a), c.kind, c.name,
 		c.field)
 	if have != nil && len(have) == 0 {
 		a.Cause += fmt.Sprintf(" There is no %s at all.", c.kind)
@@ -124,8 +124,8 @@ func (s Subject) webhookFailed(a *Answer, name, message string) {
 			why = rest
 		}
 	}
-	a.Cause = fmt.Sprintf("No Pod can be made: webhook %s must be asked about each (failurePolicy Fail), and it "+
-		"cannot be: %s.", s.NamespaceContext.webhookText(name), strings.TrimSuffix(why, "."))
+	a.Cause = fmt.Sprintf("%s: webhook %s must be asked about each (failurePolicy Fail), and it "+
+		"cannot be: %s.", s.noPod(a), s.NamespaceContext.webhookText(name), strings.TrimSuffix(why, "."))
 	if w == nil {
 		a.Fixes = textFixes("start what serves the webhook, or set its failurePolicy to Ignore: nothing is then " +
 			"checked while it is away")

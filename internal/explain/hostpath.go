@@ -8,9 +8,9 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
-// ofTheNode is a directory of the node that a container's user may not use: no field of a Pod gives
-// it to a user or group, since fsGroup leaves hostPath volumes as they are.
-func ofTheNode(in In, m corev1.VolumeMount, volume int, u user) restriction {
+// hostPathRestriction is a directory of the node that a container's user may not use: no field of a
+// Pod gives it to a user or group, since fsGroup leaves hostPath volumes as they are.
+func hostPathRestriction(in In, m corev1.VolumeMount, volume int, u user) restriction {
 	at := in.Pod.Spec.Volumes[volume].HostPath.Path
 	node, uid := in.Pod.Spec.NodeName, u.uid
 	return restriction{field: u.field, value: fmt.Sprint(uid), text: fmt.Sprintf(

@@ -5,12 +5,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func withImages(name string, images ...string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name},
-		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: images}}}}
+	n := wrappers.MakeNode().Name(name).Obj()
+	n.Status.Images = []corev1.ContainerImage{{Names: images}}
+	return n
 }
 
 // An image that cannot be pulled is looked for on the nodes: by its full name, whatever way it is

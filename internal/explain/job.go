@@ -5,27 +5,19 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gantry-project/gantry/internal/explain/workload"
 )
 
-// templateOf returns the Pod template of an object.
+// templateOf returns the template of the Pods that an object makes itself: a CronJob makes Jobs.
 func templateOf(o runtime.Object) *corev1.PodTemplateSpec {
-	switch x := o.(type) {
-	case *appsv1.Deployment:
-		return &x.Spec.Template
-	case *appsv1.ReplicaSet:
-		return &x.Spec.Template
-	case *appsv1.StatefulSet:
-		return &x.Spec.Template
-	case *appsv1.DaemonSet:
-		return &x.Spec.Template
-	case *batchv1.Job:
-		return &x.Spec.Template
+	if _, ok := o.(*batchv1.CronJob); ok {
+		return nil
 	}
-	return nil
+	return workload.Template(o)
 }
 
 func (s Subject) job(a *Answer, j *batchv1.Job) {
@@ -69,7 +61,7 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 		a.Facts, a.Fixes = append(a.Facts, w.Facts...), w.Fixes
 	case len(s.Pods) == 0:
 		if e := s.newestEvent("FailedCreate"); e != nil {
-			a.State = "without Pods"
+			a.State = withoutPods
 			s.podsRefused(a, e.Message, &j.Spec.Template)
 			return
 		}

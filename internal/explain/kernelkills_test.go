@@ -8,10 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 const killMetrics = `# HELP container_oom_events_total Count of out of memory events observed for the container
@@ -34,7 +34,7 @@ func TestKillsAreReadFromTheKubeletsMetrics(t *testing.T) {
 }
 
 func limitedPod() *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	p := wrappers.MakePod().Namespace("shop").Name("web").Obj()
 	p.Spec.NodeName = "node-1"
 	p.Spec.Containers = []corev1.Container{{Name: "app", Command: []string{"sh", "-c", "work"}}}
 	p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{"memory": resource.MustParse("64Mi")}

@@ -63,11 +63,8 @@ func leadWithReference(a *Answer, more []finding.Finding) {
 	f := more[i]
 	a.Cause = f.Message + " " + a.Cause
 	a.Fixes = slices.DeleteFunc(a.Fixes, func(x Fix) bool {
-		again := strings.Contains(x.Description, "from nodeSelector") ||
-			strings.Contains(x.Description, "in spec.nodeSelector")
-		return again && slices.ContainsFunc(strings.Fields(x.Description), func(w string) bool {
-			return strings.Contains(w, "=") && strings.Contains(f.Message, w)
-		}) || f.Object.Kind == "StorageClass" && !x.Proven // no other node would help
+		setAgain := slices.ContainsFunc(x.nodeLabels, func(l string) bool { return slices.Contains(f.NodeLabels, l) })
+		return setAgain || f.Object.Kind == "StorageClass" && !x.Proven // no other node would help
 	})
 	if len(f.Remedies) > 0 {
 		a.Fixes = append(remedies(f.Remedies), a.Fixes...)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
@@ -161,15 +162,16 @@ func TestLeadWithCause(t *testing.T) {
 // What a class, a RuntimeClass or an admission policy sets stands before the nodes' refusals, and
 // no remedy takes it off the Pod, where it would come back.
 func TestWhatSetsPlacementLeads(t *testing.T) {
-	a := Answer{Cause: noNodeFits + " n1: no label.", Fixes: textFixes("drop kata=true from nodeSelector: it goes "+
-		"to n1",
-		"label node n1 kata=true")}
+	drop, label := "drop kata=true from nodeSelector: it goes to n1", "label node n1 kata=true"
+	a := Answer{Cause: noNodeFits + " n1: no label.", Fixes: []Fix{
+		provenFix(whatif.Remedy{Description: drop, NodeLabels: []string{"kata=true"}}), {Description: label}}}
 	leadWithReference(&a, []finding.Finding{{Code: "SetByAdmission", Severity: finding.Threat, Value: "kata=true",
-		Object: finding.Object{Kind: "RuntimeClass", Name: "kata"}, Message: "RuntimeClass kata sets kata=true."}})
+		NodeLabels: []string{"kata=true"}, Object: finding.Object{Kind: "RuntimeClass", Name: "kata"},
+		Message: "RuntimeClass kata sets kata=true."}})
 	if want := "RuntimeClass kata sets kata=true. No node fits. n1: no label."; a.Cause != want {
 		t.Errorf("got cause %q, want %q", a.Cause, want)
 	}
-	if len(a.Fixes) != 1 || a.Fixes[0].Description != "label node n1 kata=true" {
+	if len(a.Fixes) != 1 || a.Fixes[0].Description != label {
 		t.Errorf("got fixes %v, want the label alone", a.Fixes)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/explain/workload"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
@@ -40,28 +41,48 @@ func (s Subject) maker() string {
 	return ""
 }
 
+// livingPods are how many of the object's Pods have neither ended nor are being deleted.
+func (s Subject) livingPods() int {
+	n := 0
+	for _, p := range s.Pods {
+		if p.DeletionTimestamp == nil && !pod.IsTerminal(p) {
+			n++
+		}
+	}
+	return n
+}
+
+// noPod begins the cause of an object whose Pods are refused.
+func (s Subject) noPod(a *Answer) string {
+	if a.State == withoutPods && s.livingPods() > 0 {
+		return "No further Pod can be made"
+	}
+	return "No Pod can be made"
+}
+
+// withoutPods is the state of an object whose Pods are refused.
+const withoutPods = "without Pods"
+
 // furtherPods says of refused Pods that others of the object's are there, where that is so, and how
 // a roll-out can do without more at once.
 func (s Subject) furtherPods(a *Answer) {
-	living := 0
-	for _, p := range s.Pods {
-		if p.DeletionTimestamp == nil && !pod.IsTerminal(p) {
-			living++
-		}
-	}
-	if living == 0 || a.State != "without Pods" {
+	living := s.livingPods()
+	if living == 0 || a.State != withoutPods {
 		return
 	}
 	a.State = "short of Pods"
-	a.Cause = strings.Replace(a.Cause, "No Pod can be made", "No further Pod can be made", 1)
 	a.Facts = append(a.Facts, fmt.Sprintf("%d of its Pods are there", living))
 	d, ok := s.Object.(*appsv1.Deployment)
-	if !ok || d.Status.UpdatedReplicas >= replicas(d.Spec.Replicas) || int32(living) < replicas(d.Spec.Replicas) {
+	if !ok {
+		return
+	}
+	want := workload.Replicas(d.Spec.Replicas)
+	if d.Status.UpdatedReplicas >= want || int32(living) < want {
 		return
 	}
 	a.State = "stuck in a roll-out"
 	a.Facts = append(a.Facts, fmt.Sprintf("%d of %d Pods are of the newest template, the older ones serve on",
-		d.Status.UpdatedReplicas, replicas(d.Spec.Replicas)))
+		d.Status.UpdatedReplicas, want))
 	if r := d.Spec.Strategy.RollingUpdate; r != nil && r.MaxUnavailable != nil && r.MaxUnavailable.IntValue() == 0 &&
 		!strings.HasSuffix(r.MaxUnavailable.String(), "%") {
 		a.Fixes = append(a.Fixes, commandFix("or let an old Pod go before its successor is there (maxUnavailable 1)",
@@ -72,17 +93,7 @@ func (s Subject) furtherPods(a *Answer) {
 
 // untilAvailable says when ready Pods count as available by minReadySeconds; empty where they do.
 func (s Subject) untilAvailable() string {
-	var seconds int32
-	switch x := s.Object.(type) {
-	case *appsv1.Deployment:
-		seconds = x.Spec.MinReadySeconds
-	case *appsv1.ReplicaSet:
-		seconds = x.Spec.MinReadySeconds
-	case *appsv1.StatefulSet:
-		seconds = x.Spec.MinReadySeconds
-	case *appsv1.DaemonSet:
-		seconds = x.Spec.MinReadySeconds
-	}
+	seconds := workload.FieldsOf(s.Object).MinReadySeconds
 	var left time.Duration
 	n := 0
 	for _, p := range s.Pods {

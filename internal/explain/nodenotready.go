@@ -25,7 +25,7 @@ func nodeUnreachableFor(in In) *Answer {
 	}
 	return &Answer{State: "on a node that is not ready", Since: c.LastTransitionTime.Time,
 		Cause: fmt.Sprintf("Node %s is not ready (%s): %s. %s", in.Node.Name, c.Reason,
-			strings.TrimSuffix(c.Message, "."), whatIsKnown(*c)),
+			strings.TrimSuffix(c.Message, "."), kubeletStateText(*c)),
 		Next: nextThere(in.Pod, *c), Fixes: notReadyFixes(in, *c)}
 }
 
@@ -38,8 +38,9 @@ func nextThere(p *corev1.Pod, c corev1.NodeCondition) string {
 		"is gone"
 }
 
-// whatIsKnown says whether the kubelet of a node that is not ready is silent, or runs and reports.
-func whatIsKnown(c corev1.NodeCondition) string {
+// kubeletStateText says whether the kubelet of a node that is not ready is silent, or runs and
+// reports.
+func kubeletStateText(c corev1.NodeCondition) string {
 	if c.Status == corev1.ConditionFalse {
 		return "Its kubelet runs and reports that itself; containers that run go on running, and the Pod counts as " +
 			"not ready."

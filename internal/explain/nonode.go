@@ -72,7 +72,7 @@ func noNodeText(all []journal.NodeRefusal, in In) string {
 		out = append(out, groupsText(groups[key], key, in))
 	}
 	if len(rest) > 0 {
-		out = append(out, notForIt(len(rest), in))
+		out = append(out, excludedByPodText(len(rest), in))
 	}
 	return strings.Join(out, " ") + podsInOtherNamespaces(all, in) + misspeltLabel(all, in)
 }
@@ -117,8 +117,8 @@ func groupsText(g []journal.NodeRefusal, key string, in In) string {
 	return fmt.Sprintf("%d nodes: %s (%s).", len(g), key, strings.Join(names, ", "))
 }
 
-// notForIt says that the Pod itself leaves nodes out, and by what.
-func notForIt(n int, in In) string {
+// excludedByPodText says that the Pod itself leaves nodes out, and by what.
+func excludedByPodText(n int, in In) string {
 	by := "its required node affinity"
 	if s := in.Pod.Spec.NodeSelector; len(s) > 0 {
 		var parts []string

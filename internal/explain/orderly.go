@@ -37,9 +37,9 @@ func endedByDeletion(p *corev1.Pod, t *corev1.ContainerStateTerminated) bool {
 // endSlack is how long after its grace period a Pod may take to go.
 const endSlack = 5 * time.Second
 
-// endedWithItsPod reports whether a sidecar was ended because all containers that it serves had
+// sidecarEndedWithPod reports whether a sidecar was ended because all containers that it serves had
 // ended: whatever its exit code, it did as it was told.
-func endedWithItsPod(p *corev1.Pod, c container, t *corev1.ContainerStateTerminated) bool {
+func sidecarEndedWithPod(p *corev1.Pod, c container, t *corev1.ContainerStateTerminated) bool {
 	if !c.init || !pod.IsSidecar(c.spec) {
 		return false
 	}

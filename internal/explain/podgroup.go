@@ -96,7 +96,7 @@ func groupUnschedulable(a *Answer, in In, c groupMembers) *Answer {
 		refusalFindings(in.of(g.Unschedulable), g.Refusals)...)
 	a.Next = "the whole group is tried again when a node, a Pod or a volume changes in a way that can help one of them"
 	for _, r := range whatif.CompleteGroup(ctx, w, need, g) {
-		a.Fixes = append(a.Fixes, Fix{Description: r.Description, Run: r.Run, Proven: true})
+		a.Fixes = append(a.Fixes, provenFix(r))
 	}
 	a.Fixes = append(a.Fixes, lowerMinCount(in, c.name, c.boundMembers+len(g.Nodes)))
 	return a

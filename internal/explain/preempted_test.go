@@ -73,7 +73,8 @@ func TestWhyAVictimIsGone(t *testing.T) {
 	})
 	in.Node = node(corev1.ConditionTrue)
 	answers(t, Why(in), []string{"Terminating: preempted", "for other/batch", "Next: Containers still run: app"}, nil)
-	if !NeedsNamespaceContext(in) || NeedsNamespaceContext(In{}) {
-		t.Error("what is around matters to victims alone")
+	if victim, none := NeedsNamespaceContext(in), NeedsNamespaceContext(In{}); !victim || none {
+		t.Errorf("a namespace's context is needed: got %v for a victim and %v without one, want true and false", victim,
+			none)
 	}
 }

@@ -205,10 +205,10 @@ func (s Subject) overQuota(a *Answer, o quotaExceeded, t *corev1.PodTemplateSpec
 	if strings.Contains(o.resource, "persistentvolumeclaims") || strings.Contains(o.resource, "requests.storage") {
 		what = "Its claim"
 	}
-	a.Cause = fmt.Sprintf("No Pod can be made: the quota %s of namespace %s refuses it. %s counts %s of %s%s, "+
+	a.Cause = fmt.Sprintf("%s: the quota %s of namespace %s refuses it. %s counts %s of %s%s, "+
 		"%s of %s are used, so it is %s over.%s",
-		o.quota, s.Namespace, what, o.format(o.requested), o.resource, whence, o.format(o.used), o.format(o.hard),
-		o.format(excess), s.Objects.ScopeOf(s.Namespace, o.quota))
+		s.noPod(a), o.quota, s.Namespace, what, o.format(o.requested), o.resource, whence,
+		o.format(o.used), o.format(o.hard), o.format(excess), s.Objects.ScopeOf(s.Namespace, o.quota))
 	s.lowerRequest(a, o, who)
 	hard := o.hard.DeepCopy()
 	hard.Add(excess)

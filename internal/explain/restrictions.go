@@ -227,7 +227,7 @@ func modeForbids(in In, m corev1.VolumeMount, file string, u user) (restriction,
 					})}}, true
 		}
 		if v.HostPath != nil && uid != 0 {
-			return ofTheNode(in, m, i, u), true
+			return hostPathRestriction(in, m, i, u), true
 		}
 		s := in.Pod.Spec.SecurityContext
 		if kind == "" && uid != 0 && (s == nil || s.FSGroup == nil) {
@@ -365,7 +365,7 @@ func deniedFindings(in In, c container, at string, t *corev1.ContainerStateTermi
 func asRemedies(list []Fix) []finding.Remedy {
 	var out []finding.Remedy
 	for _, f := range list {
-		r := finding.Remedy{Say: f.Description, Run: f.Run}
+		r := finding.Remedy{Say: f.Description, Run: f.Run, NodeLabels: f.nodeLabels}
 		if f.ManifestChange != nil {
 			r.Say += fmt.Sprintf(": in the manifest of %s %s", f.ManifestChange.Object, f.ManifestChange.Patch)
 		}

@@ -15,11 +15,12 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // gpuPod asks for GPUs with a priority; on a node, or with one in view.
 func gpuPod(name string, gpus, priority int, node string, set ...func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	p := wrappers.MakePod().Namespace("shop").Name(name).Obj()
 	n := int32(priority)
 	p.Spec.Priority, p.Spec.NodeName = &n, node
 	p.Spec.Containers = []corev1.Container{{Name: "a"}}

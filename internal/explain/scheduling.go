@@ -81,10 +81,7 @@ func nominated(a *Answer, in In) *Answer {
 	var leaving time.Duration
 	remedies, refusals := tryRemedies(in)
 	for _, p := range in.victims(node, refusals) {
-		grace := int64(30)
-		if p.DeletionGracePeriodSeconds != nil {
-			grace = *p.DeletionGracePeriodSeconds
-		}
+		grace := int64(pod.DeletionGracePeriod(p) / time.Second)
 		left := max(p.DeletionTimestamp.Sub(in.Now), 0)
 		leaving = max(leaving, left)
 		a.Findings = append(a.Findings, waitsForVictim(in, p, grace, left))
@@ -114,7 +111,7 @@ func nominated(a *Answer, in In) *Answer {
 	}
 	for _, r := range remedies {
 		if r.Kind != "pod" {
-			a.Fixes = append(a.Fixes, Fix{Description: r.Description, Run: r.Run, Proven: true})
+			a.Fixes = append(a.Fixes, provenFix(r))
 		}
 	}
 	return a
@@ -234,7 +231,7 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 	}
 	a.Fixes = append(a.Fixes, in.managedTaintFixes(refusals)...)
 	for _, m := range remedies {
-		a.Fixes = append(a.Fixes, Fix{Description: m.Description, Run: m.Run, Proven: true})
+		a.Fixes = append(a.Fixes, provenFix(m))
 	}
 	preemption(a, in)
 	if len(remedies) == 0 {

@@ -220,7 +220,7 @@ func noReadyPods(a *Answer, in In, q serviceDependency, s *corev1.Service) bool 
 	if ownService(a, in, q, s) {
 		return true
 	}
-	text, fixes := whyNoEndpoints(s, in.ClusterContext.Pods, in.Pod)
+	text, fixes := noEndpointsReason(s, in.ClusterContext.Pods, in.Pod)
 	if text == "" {
 		return false
 	}
@@ -268,9 +268,9 @@ func ownService(a *Answer, in In, q serviceDependency, s *corev1.Service) bool {
 	return true
 }
 
-// whyNoEndpoints explains why a Service has no endpoints; empty if a ready Pod matches, or it has
-// no selector.
-func whyNoEndpoints(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (text string, fixes []Fix) {
+// noEndpointsReason explains why a Service has no endpoints; empty if a ready Pod matches, or it
+// has no selector.
+func noEndpointsReason(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (text string, fixes []Fix) {
 	if len(s.Spec.Selector) == 0 {
 		return "", nil
 	}

@@ -125,7 +125,7 @@ func (s Subject) noReadyEndpoints(a *Answer, x *corev1.Service) bool {
 	if s.ready(x) > 0 || s.ClusterContext == nil || len(x.Spec.Selector) == 0 {
 		return false
 	}
-	text, fixes := whyNoEndpoints(x, s.ClusterContext.Pods, nil)
+	text, fixes := noEndpointsReason(x, s.ClusterContext.Pods, nil)
 	a.State = "without endpoints"
 	switch {
 	case text == "" && s.loopbackEndpoints(a):

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/trace/packet"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // shopFixture is Service web with Pods on n1, ready or not.
@@ -62,13 +63,13 @@ func backendPod(name string, ready bool, ports ...corev1.ContainerPort) *corev1.
 	if ready {
 		state = corev1.ConditionTrue
 	}
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name,
-		Labels: map[string]string{"app": "web"}},
-		Spec: corev1.PodSpec{NodeName: "n1", Containers: []corev1.Container{{Name: "app", Ports: ports}}},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.72.1." + map[bool]string{true: "2",
-			false: "3"}[ready],
-			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
-				{Type: corev1.PodReady, Status: state, LastTransitionTime: metav1.NewTime(t0.Add(-time.Minute))}}}}
+	p := wrappers.MakePod().Namespace("shop").Name(name).Label("app", "web").Node("n1").
+		Containers(corev1.Container{Name: "app", Ports: ports}).Phase(corev1.PodRunning).Obj()
+	p.Status.PodIP = "10.72.1." + map[bool]string{true: "2",
+		false: "3"}[ready]
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue},
+		{Type: corev1.PodReady, Status: state, LastTransitionTime: metav1.NewTime(t0.Add(-time.Minute))}}
+	return p
 }
 
 func portNamed(name string, n int32) corev1.ContainerPort {

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/explain/workload"
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/trace/packet"
 )
@@ -127,11 +128,11 @@ func (s Subject) explainKind(a *Answer, more []finding.Finding) {
 	case *appsv1.Deployment:
 		s.deployment(a, o)
 	case *appsv1.ReplicaSet:
-		s.workload(a, replicas(o.Spec.Replicas), o.Status.ReadyReplicas, &o.Spec.Template)
+		s.workload(a, workload.Replicas(o.Spec.Replicas), o.Status.ReadyReplicas, &o.Spec.Template)
 	case *appsv1.StatefulSet:
-		s.workload(a, replicas(o.Spec.Replicas), o.Status.ReadyReplicas, &o.Spec.Template)
+		s.workload(a, workload.Replicas(o.Spec.Replicas), o.Status.ReadyReplicas, &o.Spec.Template)
 		if s.WorstPod != nil && o.Spec.PodManagementPolicy != appsv1.ParallelPodManagement &&
-			len(s.Pods) < int(replicas(o.Spec.Replicas)) {
+			len(s.Pods) < int(workload.Replicas(o.Spec.Replicas)) {
 			a.Facts = append(a.Facts,
 				fmt.Sprintf("Pods are made one after the other (podManagementPolicy OrderedReady): those after %s "+
 					"wait for it", s.WorstPod.Ref.Name))
@@ -200,18 +201,11 @@ func (s Subject) inside() []finding.Finding {
 	return out
 }
 
-func replicas(n *int32) int32 {
-	if n == nil {
-		return 1
-	}
-	return *n
-}
-
 func (s Subject) deployment(a *Answer, d *appsv1.Deployment) {
 	for _, c := range d.Status.Conditions {
 		switch {
 		case c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue:
-			a.State, a.Since = "without Pods", c.LastTransitionTime.Time
+			a.State, a.Since = withoutPods, c.LastTransitionTime.Time
 			s.podsRefused(a, c.Message, &d.Spec.Template)
 			return
 		case c.Type == appsv1.DeploymentProgressing && c.Reason == "ProgressDeadlineExceeded":
@@ -219,7 +213,7 @@ func (s Subject) deployment(a *Answer, d *appsv1.Deployment) {
 				ago(s.Now.Sub(c.LastTransitionTime.Time)), c.Message))
 		}
 	}
-	want := replicas(d.Spec.Replicas)
+	want := workload.Replicas(d.Spec.Replicas)
 	if d.Spec.Paused && d.Status.UpdatedReplicas < want {
 		a.State, a.Cause = "paused",
 			fmt.Sprintf("The Deployment is paused: %d of %d Pods are of its newest template, and no more are made.",
@@ -259,7 +253,7 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 	case s.WorstPod != nil:
 		s.explainByPod(a, "not ready", want, ready)
 	default:
-		a.State = "without Pods"
+		a.State = withoutPods
 		if e := s.newestEvent("FailedCreate"); e != nil {
 			s.podsRefused(a, e.Message, template)
 			return
@@ -305,7 +299,7 @@ func (s Subject) podsRefused(a *Answer, message string, template *corev1.PodTemp
 	if q, ok := parseQuota(message); ok {
 		s.overQuota(a, q, template)
 	} else if !s.refused(a, message) {
-		a.Cause = "No Pod can be made: the API server refuses it: " + strings.TrimSuffix(message, ".") + "."
+		a.Cause = s.noPod(a) + ": the API server refuses it: " + strings.TrimSuffix(message, ".") + "."
 		if a.Fixes = s.unstated(message); len(a.Fixes) == 0 {
 			a.causedAt = []finding.Stage{finding.StageCreation}
 			a.Fixes = textFixes("change the template, or the rule that the text names")

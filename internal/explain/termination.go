@@ -201,7 +201,7 @@ func finishedPod(in In) *Answer {
 	}
 	for _, c := range containers(p) {
 		if c.status != nil && c.status.State.Terminated != nil && c.status.State.Terminated.ExitCode != 0 &&
-			!endedWithItsPod(p, c, c.status.State.Terminated) {
+			!sidecarEndedWithPod(p, c, c.status.State.Terminated) {
 			t := c.status.State.Terminated
 			a.Since = t.FinishedAt.Time
 			if m := memoryStateOf(in, c, t); m.oomKilled {

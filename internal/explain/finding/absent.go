@@ -9,6 +9,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/workload"
 )
 
 // mostNear is how many near names are told of one that is not there.
@@ -162,7 +164,7 @@ func (c *Cluster) madeBy(x metav1.Object, kind string) []string {
 // ordinal tells of a Pod of a StatefulSet: one of its ordinals is to come, another is not.
 func (c *Cluster) ordinal(f *Finding, s *appsv1.StatefulSet, end string, ask func(string, Object)) *Object {
 	at := objectOf("StatefulSet", s)
-	first, want := firstOrdinal(s), replicas(s.Spec.Replicas)
+	first, want := firstOrdinal(s), workload.Replicas(s.Spec.Replicas)
 	f.Numbers = map[string]string{"replicas": fmt.Sprint(want), "ordinal": end}
 	ask("ask about its StatefulSet", at)
 	n, err := strconv.ParseInt(end, 10, 32)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/shellquote"
+	"github.com/gantry-project/gantry/internal/explain/workload"
 )
 
 // autoscaler finds what keeps a HorizontalPodAutoscaler from scaling.
@@ -31,7 +32,7 @@ func autoscaler(c *Cluster, o metav1.Object, self Object) []Finding {
 	byItself := slices.ContainsFunc(h.Status.Conditions, func(x autoscalingv2.HorizontalPodAutoscalerCondition) bool {
 		return x.Type == autoscalingv2.ScaledToZero && x.Status == corev1.ConditionTrue
 	})
-	if d, ok := target.(*appsv1.Deployment); ok && replicas(d.Spec.Replicas) == 0 && !byItself {
+	if d, ok := target.(*appsv1.Deployment); ok && workload.Replicas(d.Spec.Replicas) == 0 && !byItself {
 		out = append(out, Finding{Code: "AutoscalingDisabled", Stage: StageControl, Object: objectOf("Deployment", d),
 			Field: "spec.replicas", Value: "0", Want: fmt.Sprint(minReplicas(h)), Related: []Object{self},
 			Message: fmt.Sprintf("Autoscaler %s does nothing while its target Deployment %s has spec.replicas 0: "+

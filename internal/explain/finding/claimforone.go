@@ -4,27 +4,17 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/workload"
 )
 
-// claimForOne finds a workload of several Pods that share a claim which is for one Pod at a time
-// (ReadWriteOncePod): only one of them can ever be placed.
-func claimForOne(c *Cluster, o metav1.Object, self Object) []Finding {
-	var want *int32
-	switch x := o.(type) {
-	case *appsv1.Deployment:
-		want = x.Spec.Replicas
-	case *appsv1.StatefulSet:
-		want = x.Spec.Replicas
-	case *appsv1.ReplicaSet:
-		want = x.Spec.Replicas
-	default:
-		return nil
-	}
+// readWriteOncePodShared finds a workload of several Pods that share a claim which is for one Pod
+// at a time (ReadWriteOncePod): only one of them can ever be placed.
+func readWriteOncePodShared(c *Cluster, o metav1.Object, self Object) []Finding {
 	spec, _ := podSpecOf(o)
-	n := replicas(want)
+	n := workload.FieldsOf(o).Replicas
 	if spec == nil || n < 2 || metav1.GetControllerOf(o) != nil {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -206,10 +207,7 @@ func hookTimes(c *Cluster, o metav1.Object, self Object) []Finding {
 		if x.c.Lifecycle == nil || x.c.Lifecycle.PreStop == nil {
 			return nil
 		}
-		grace, n, field := int64(30), int64(0), x.at+".lifecycle.preStop"
-		if g := x.spec.TerminationGracePeriodSeconds; g != nil {
-			grace = *g
-		}
+		grace, n, field := int64(pod.GracePeriod(x.spec)/time.Second), int64(0), x.at+".lifecycle.preStop"
 		if h := x.c.Lifecycle.PreStop; h.Sleep != nil {
 			n, field = h.Sleep.Seconds, field+".sleep.seconds"
 		} else if h.Exec != nil {

@@ -80,6 +80,8 @@ type Finding struct {
 	Message  string            `json:"message"`           // one sentence or two
 	Remedies []Remedy          `json:"remedies,omitempty"`
 
+	NodeLabels []string `json:"-"` // key=value of a Pod's nodeSelector that the object sets
+
 	root Object // the object's outermost controller, or the object
 }
 
@@ -101,6 +103,8 @@ func (f Finding) WithRoot(root Object) Finding {
 type Remedy struct {
 	Say string   `json:"say"`
 	Run []string `json:"run,omitempty"` // shell commands, in order; none: it needs a person's decision
+	// the labels, as key=value, that it changes in a Pod's nodeSelector
+	NodeLabels []string `json:"-"`
 }
 
 // atRest are codes of notes that tell of a rest that somebody chose: nothing is wrong, and nothing

@@ -146,7 +146,8 @@ func runtimeClass(c *Cluster, o metav1.Object, self Object) []Finding {
 		return out
 	}
 	f := Finding{Code: "NodeLabelMissing", Stage: StagePlacement, Object: self, Field: "scheduling.nodeSelector",
-		Value: labels.Set(want).String(), Message: fmt.Sprintf("RuntimeClass %s is for nodes with %s, and none of "+
+		Value: labels.Set(want).String(), NodeLabels: strings.Split(labels.Set(want).String(), ","),
+		Message: fmt.Sprintf("RuntimeClass %s is for nodes with %s, and none of "+
 			"the %d nodes has that.", self.Name, labels.Set(want), len(among))}
 	if d, ok := nearestNode(want, among); ok {
 		f.describe(d)
@@ -336,8 +337,8 @@ func (c *Cluster) inside(o metav1.Object, self Object) []Finding {
 	return out
 }
 
-// behind are the findings of what an object names, and of what that names.
-func (c *Cluster) behind(self Object) []Finding {
+// referencedFindings are the findings of what an object names, and of what that names.
+func (c *Cluster) referencedFindings(self Object) []Finding {
 	var out []Finding
 	seen := map[Object]bool{self: true}
 	next := []Object{self}

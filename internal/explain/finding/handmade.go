@@ -12,6 +12,8 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/internal/explain/workload"
 )
 
 // lacks reports whether the scheduler's words about a Pod name a resource as too little.
@@ -37,8 +39,9 @@ func takenNames(c *Cluster, o metav1.Object, self Object) []Finding {
 		ordinal, ok := strings.CutPrefix(p.Name, s.Name+"-")
 		i, err := strconv.ParseInt(ordinal, 10, 32)
 		if r := metav1.GetControllerOf(p); !ok || err != nil || strconv.Itoa(int(i)) != ordinal ||
-			i < int64(start) || i >= int64(start)+int64(replicas(s.Spec.Replicas)) || r != nil && r.UID == s.UID ||
-			p.DeletionTimestamp != nil || c.Now.Sub(s.CreationTimestamp.Time) < settleTime {
+			i < int64(start) || i >= int64(start)+int64(workload.Replicas(s.Spec.Replicas)) ||
+			r != nil && r.UID == s.UID || p.DeletionTimestamp != nil ||
+			c.Now.Sub(s.CreationTimestamp.Time) < settleTime {
 			continue
 		}
 		taken[int32(i)] = p

@@ -8,6 +8,8 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/workload"
 )
 
 // jobFields are the fields that end a Job by themselves.
@@ -43,16 +45,13 @@ func jobLimit(j *batchv1.Job, self Object, cond batchv1.JobCondition) []Finding 
 // waitsForOthers finds Pods that are ready and do not count yet, and Jobs that wait for Pods that
 // are ending.
 func waitsForOthers(c *Cluster, o metav1.Object, self Object) []Finding {
-	var seconds, readyPods, available int32
-	switch x := o.(type) {
-	case *appsv1.Deployment:
-		seconds, readyPods, available = x.Spec.MinReadySeconds, x.Status.ReadyReplicas, x.Status.AvailableReplicas
-	case *appsv1.StatefulSet:
-		seconds, readyPods, available = x.Spec.MinReadySeconds, x.Status.ReadyReplicas, x.Status.AvailableReplicas
-	case *appsv1.DaemonSet:
-		seconds, readyPods, available = x.Spec.MinReadySeconds, x.Status.NumberReady, x.Status.NumberAvailable
-	case *batchv1.Job:
-		return waitsForEnd(c, x, self)
+	if j, ok := o.(*batchv1.Job); ok {
+		return waitsForEnd(c, j, self)
+	}
+	w := workload.FieldsOf(o)
+	seconds, readyPods, available := w.MinReadySeconds, w.Ready, w.Available
+	if _, ok := o.(*appsv1.ReplicaSet); ok { // its Deployment says it
+		return nil
 	}
 	if seconds == 0 || available >= readyPods {
 		return nil
@@ -89,7 +88,7 @@ func waitsForEnd(c *Cluster, j *batchv1.Job, self Object) []Finding {
 		}
 	}
 	if ending != nil {
-		c.untilItEnds(&f, ending)
+		c.describeTermination(&f, ending)
 	}
 	return []Finding{f}
 }

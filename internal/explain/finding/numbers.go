@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/workload"
 )
 
 // contradiction is a number of an object that leaves another one without effect, or without time.
@@ -28,8 +30,8 @@ type contradiction struct {
 }
 
 // bounds are the rows that compare numbers of an object that bound one another.
-var bounds = []func(*Cluster, metav1.Object, Object) []contradiction{endsBeforeItsWork, startsBeforeItsWorkEnds,
-	neverRolledOut, moreDomainsThanThereAre, neverReached, lessThanABudgetDemands, readyAfterItsEnd}
+var bounds = []func(*Cluster, metav1.Object, Object) []contradiction{deadlineShorterThanSleep, scheduleShorterThanJob,
+	neverRolledOut, minDomainsAboveDomains, neverReached, minReplicasBelowBudget, deadlineBeforeReadiness}
 
 // numbersConflict finds numbers of an object that contradict one another.
 func numbersConflict(c *Cluster, o metav1.Object, self Object) []Finding {
@@ -94,8 +96,8 @@ func sleeps(s *corev1.PodSpec) (seconds int64, container string) {
 	return seconds + most, container
 }
 
-// endsBeforeItsWork finds a deadline that is shorter than a command says that it sleeps.
-func endsBeforeItsWork(_ *Cluster, o metav1.Object, self Object) []contradiction {
+// deadlineShorterThanSleep finds a deadline that is shorter than a command says that it sleeps.
+func deadlineShorterThanSleep(_ *Cluster, o metav1.Object, self Object) []contradiction {
 	spec, at := podSpecOf(o)
 	if spec == nil {
 		return nil
@@ -132,8 +134,8 @@ func finished(o metav1.Object) bool {
 	return false
 }
 
-// startsBeforeItsWorkEnds finds a CronJob that starts more often than its Jobs take.
-func startsBeforeItsWorkEnds(c *Cluster, o metav1.Object, self Object) []contradiction {
+// scheduleShorterThanJob finds a CronJob that starts more often than its Jobs take.
+func scheduleShorterThanJob(c *Cluster, o metav1.Object, self Object) []contradiction {
 	j, ok := o.(*batchv1.CronJob)
 	if !ok {
 		return nil
@@ -166,7 +168,8 @@ func neverRolledOut(_ *Cluster, o metav1.Object, self Object) []contradiction {
 	if !ok || s.Spec.UpdateStrategy.RollingUpdate == nil || s.Spec.UpdateStrategy.RollingUpdate.Partition == nil {
 		return nil
 	}
-	start, want, partition := firstOrdinal(s), replicas(s.Spec.Replicas), *s.Spec.UpdateStrategy.RollingUpdate.Partition
+	start, want := firstOrdinal(s), workload.Replicas(s.Spec.Replicas)
+	partition := *s.Spec.UpdateStrategy.RollingUpdate.Partition
 	if partition < start+want || want == 0 {
 		return nil
 	}
@@ -182,9 +185,9 @@ func neverRolledOut(_ *Cluster, o metav1.Object, self Object) []contradiction {
 			"template.", self.Name, start, start+want-1, partition)}}
 }
 
-// moreDomainsThanThereAre finds a spread constraint that demands more domains than nodes have, so
+// minDomainsAboveDomains finds a spread constraint that demands more domains than nodes have, so
 // that each domain takes no more than maxSkew Pods.
-func moreDomainsThanThereAre(c *Cluster, o metav1.Object, self Object) []contradiction {
+func minDomainsAboveDomains(c *Cluster, o metav1.Object, self Object) []contradiction {
 	spec, at := podSpecOf(o)
 	nodes := list[*corev1.Node](c, "Node")
 	if spec == nil || len(nodes) == 0 || spec.NodeName != "" {
@@ -218,17 +221,11 @@ func moreDomainsThanThereAre(c *Cluster, o metav1.Object, self Object) []contrad
 
 // replicasOf is how many Pods a workload wants; false where it does not say.
 func replicasOf(o metav1.Object) (int32, bool) {
-	switch x := o.(type) {
-	case *appsv1.Deployment:
-		return replicas(x.Spec.Replicas), true
-	case *appsv1.StatefulSet:
-		return replicas(x.Spec.Replicas), true
-	case *appsv1.ReplicaSet:
-		return replicas(x.Spec.Replicas), true
-	case *batchv1.Job:
-		return replicas(x.Spec.Parallelism), true
+	if j, ok := o.(*batchv1.Job); ok {
+		return workload.Replicas(j.Spec.Parallelism), true
 	}
-	return 0, false
+	w := workload.FieldsOf(o)
+	return w.Replicas, w.Scales
 }
 
 // neverReached finds an autoscaler whose target is a utilization that limits do not let Pods reach.
@@ -283,15 +280,15 @@ func mostUtilization(s *corev1.PodSpec, name corev1.ResourceName) (int64, bool) 
 	return 100 * limits / requests, true
 }
 
-// lessThanABudgetDemands notes an autoscaler that may scale down to no more Pods than a budget
+// minReplicasBelowBudget notes an autoscaler that may scale down to no more Pods than a budget
 // demands.
-func lessThanABudgetDemands(c *Cluster, o metav1.Object, self Object) []contradiction {
+func minReplicasBelowBudget(c *Cluster, o metav1.Object, self Object) []contradiction {
 	h, ok := o.(*autoscalingv2.HorizontalPodAutoscaler)
 	if !ok {
 		return nil
 	}
 	target := c.Get(Object{h.Spec.ScaleTargetRef.Kind, self.Namespace, h.Spec.ScaleTargetRef.Name})
-	if target == nil || templateOf(target) == nil {
+	if target == nil || workload.Template(target) == nil {
 		return nil
 	}
 	pods := labelled{self, labelsOfPods(target)}
@@ -310,8 +307,8 @@ func lessThanABudgetDemands(c *Cluster, o metav1.Object, self Object) []contradi
 	return nil
 }
 
-// readyAfterItsEnd finds a Pod that is ended before its first readiness probe.
-func readyAfterItsEnd(_ *Cluster, o metav1.Object, self Object) []contradiction {
+// deadlineBeforeReadiness finds a Pod that is ended before its first readiness probe.
+func deadlineBeforeReadiness(_ *Cluster, o metav1.Object, self Object) []contradiction {
 	spec, at := podSpecOf(o)
 	if spec == nil || spec.ActiveDeadlineSeconds == nil || finished(o) {
 		return nil
@@ -354,14 +351,9 @@ func numbersAtEdge(c *Cluster, o metav1.Object, self Object) []Finding {
 				fmt.Sprintf("no more than %d Pods ever run at once (completions)", *n)})
 		}
 	}
-	switch x := o.(type) {
-	case *appsv1.Deployment:
-		zero(x.Spec.RevisionHistoryLimit, "spec.revisionHistoryLimit", "10", "there is nothing to roll back to")
-	case *appsv1.StatefulSet:
-		zero(x.Spec.RevisionHistoryLimit, "spec.revisionHistoryLimit", "10", "there is nothing to roll back to")
-	case *appsv1.DaemonSet:
-		zero(x.Spec.RevisionHistoryLimit, "spec.revisionHistoryLimit", "10", "there is nothing to roll back to")
-	case *batchv1.CronJob:
+	zero(workload.FieldsOf(o).RevisionHistoryLimit, "spec.revisionHistoryLimit", "10",
+		"there is nothing to roll back to")
+	if x, ok := o.(*batchv1.CronJob); ok {
 		zero(x.Spec.FailedJobsHistoryLimit, "spec.failedJobsHistoryLimit", "1",
 			"a Job that fails is deleted, and nothing tells of it")
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/workload"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
@@ -56,7 +57,7 @@ func (c *Cluster) oldRevisionWaits(s *appsv1.StatefulSet, self Object) []Finding
 		return []Finding{{Code: "OldTemplateWaits", Stage: StageChange, Object: of,
 			Field: "metadata.labels[" + appsv1.ControllerRevisionHashLabelKey + "]", Value: revision, Want: newest,
 			Related: []Object{self}, Numbers: map[string]string{"updatedReplicas": fmt.Sprint(s.Status.UpdatedReplicas),
-				"replicas": fmt.Sprint(replicas(s.Spec.Replicas))},
+				"replicas": fmt.Sprint(workload.Replicas(s.Spec.Replicas))},
 			Message: fmt.Sprintf("StatefulSet %s has a new template, and its Pod %s is of an older one and not "+
 				"ready: the set waits until it is ready before it replaces any Pod, so the new template does not "+
 				"reach it (podManagementPolicy OrderedReady).", self.Name, p.Name),
@@ -84,10 +85,10 @@ func (c *Cluster) templateNewer(s *appsv1.ReplicaSet, self Object) []Finding {
 	}
 	return []Finding{{Code: "OlderTemplate", Severity: Threat, Stage: StageChange, Object: self, Field: field,
 		Value: value, Related: old, Numbers: map[string]string{"pods": fmt.Sprint(len(old)),
-			"replicas": fmt.Sprint(replicas(s.Spec.Replicas))},
+			"replicas": fmt.Sprint(workload.Replicas(s.Spec.Replicas))},
 		Message: fmt.Sprintf("%d of %d Pods of ReplicaSet %s are of an older template (%s was %s): a ReplicaSet never "+
-			"replaces Pods because its template was changed.", len(old), replicas(s.Spec.Replicas), self.Name, field,
-			orNone(strings.Fields(was), "not set")),
+			"replaces Pods because its template was changed.", len(old), workload.Replicas(s.Spec.Replicas), self.Name,
+			field, orNone(strings.Fields(was), "not set")),
 		Remedies: []Remedy{{Say: "delete them: they come back with the new template", Run: []string{fmt.Sprintf(
 			"kubectl -n %s delete pod %s", self.Namespace, strings.Join(namesOf(old), " "))}},
 			{Say: "or use a Deployment, which replaces Pods by itself"}}}}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/workload"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
@@ -139,6 +140,7 @@ func (c *Cluster) fromRuntimeClass(p *corev1.Pod, self Object) []Finding {
 	for _, key := range slices.Sorted(maps.Keys(x.Scheduling.NodeSelector)) {
 		y := f
 		y.Field, y.Value = "scheduling.nodeSelector", key+"="+x.Scheduling.NodeSelector[key]
+		y.NodeLabels = []string{y.Value}
 		y.Message = fmt.Sprintf("The node selector %s of Pod %s is that of RuntimeClass %s.", y.Value, self.Name,
 			x.Name)
 		out = append(out, y)
@@ -170,7 +172,7 @@ func (c *Cluster) fromWebhook(p *corev1.Pod, self Object) []Finding {
 	if owner == nil {
 		return nil
 	}
-	t := templateOf(owner)
+	t := workload.Template(owner)
 	if t == nil || c.ofOlderTemplate(p, owner) {
 		return nil
 	}
@@ -194,6 +196,7 @@ func (c *Cluster) fromWebhook(p *corev1.Pod, self Object) []Finding {
 	for _, key := range slices.Sorted(maps.Keys(p.Spec.NodeSelector)) {
 		if v := p.Spec.NodeSelector[key]; t.Spec.NodeSelector[key] != v && class[key] != v {
 			changed("spec.nodeSelector["+key+"]", key+"="+v, t.Spec.NodeSelector[key])
+			out[len(out)-1].NodeLabels = []string{key + "=" + v}
 		}
 	}
 	for i := range p.Spec.Containers {

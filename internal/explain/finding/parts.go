@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/internal/explain/workload"
 )
 
 // defaultContainer is the annotation by which kubectl chooses a container.
@@ -54,7 +56,7 @@ func parts(c *Cluster, o metav1.Object, self Object) []Finding {
 		names = append(names, x.Name)
 	}
 	labels, annotations := o.GetLabels(), o.GetAnnotations()
-	if t := templateOf(o); t != nil {
+	if t := workload.Template(o); t != nil {
 		labels, annotations = t.Labels, t.Annotations
 	}
 	var out []Finding

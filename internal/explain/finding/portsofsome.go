@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// portsOfSome finds a Service's port by name that the Pods of one workload have and those of
-// another that it selects too do not: these take no traffic of that port.
-func portsOfSome(c *Cluster, o metav1.Object, self Object) []Finding {
+// namedPortOfSomePods finds a Service's port by name that the Pods of one workload have and those
+// of another that it selects too do not: these take no traffic of that port.
+func namedPortOfSomePods(c *Cluster, o metav1.Object, self Object) []Finding {
 	s, ok := o.(*corev1.Service)
 	if !ok || len(s.Spec.Selector) == 0 || s.Spec.Type == corev1.ServiceTypeExternalName {
 		return nil

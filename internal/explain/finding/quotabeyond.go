@@ -9,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/workload"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // quotasBeyond finds quotas that refuse a workload's next Pod as well, beyond the refusal that was
 // told: admission ends with the first one.
 func (c *Cluster) quotasBeyond(self Object, o metav1.Object, words string) []Finding {
-	template := templateOf(o)
+	template := workload.Template(o)
 	if template == nil {
 		return nil
 	}

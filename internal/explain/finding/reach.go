@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/gantry-project/gantry/internal/explain/workload"
 	nodeutil "github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/pod"
 )
@@ -259,19 +260,10 @@ func hostsOf(c *Cluster, o metav1.Object, self Object) []Finding {
 
 // selectorOf is the selector of a workload that chooses Pods by labels.
 func selectorOf(o metav1.Object) *metav1.LabelSelector {
-	switch x := o.(type) {
-	case *appsv1.Deployment:
-		return x.Spec.Selector
-	case *appsv1.StatefulSet:
-		return x.Spec.Selector
-	case *appsv1.DaemonSet:
-		return x.Spec.Selector
-	case *appsv1.ReplicaSet:
-		if metav1.GetControllerOf(x) == nil {
-			return x.Spec.Selector
-		}
+	if _, ok := o.(*appsv1.ReplicaSet); ok && metav1.GetControllerOf(o) != nil {
+		return nil
 	}
-	return nil
+	return workload.FieldsOf(o).Selector
 }
 
 // overlap finds two workloads that select each other's Pods.

@@ -31,12 +31,9 @@ func references(o metav1.Object) []Reference {
 	switch x := o.(type) {
 	case *corev1.Pod:
 		return podReferences(&x.Spec, ns, "spec")
-	case *appsv1.Deployment:
-		return podReferences(&x.Spec.Template.Spec, ns, "spec.template.spec")
-	case *appsv1.ReplicaSet:
-		return podReferences(&x.Spec.Template.Spec, ns, "spec.template.spec")
-	case *appsv1.DaemonSet:
-		return podReferences(&x.Spec.Template.Spec, ns, "spec.template.spec")
+	case *appsv1.Deployment, *appsv1.ReplicaSet, *appsv1.DaemonSet:
+		spec, at := podSpecOf(o)
+		return podReferences(spec, ns, at)
 	case *appsv1.StatefulSet:
 		return statefulSetReferences(x)
 	case *batchv1.Job:

@@ -125,7 +125,7 @@ var rules = []rule{
 	{"volume health", []string{"Pod"}, podVolumeHealth},
 	{"claim's health", []string{"PersistentVolumeClaim"}, claimVolumeHealth},
 	{"storage health", []string{"CSINode"}, nodeStorageHealth},
-	{"claim for one", workloadKinds, claimForOne},
+	{"claim for one", workloadKinds, readWriteOncePodShared},
 	{"own webhook", []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"}, asksAboutItself},
 	{"numbers", append([]string{"HorizontalPodAutoscaler"}, templated...), numbersConflict},
 	{"edges", templated, numbersAtEdge},
@@ -133,7 +133,7 @@ var rules = []rule{
 	{"kept running", []string{"Pod"}, keptRunning},
 	{"beside the unplaced", []string{"Pod"}, besideUnplaced},
 	{"flow rules", []string{"FlowSchema"}, flowRules},
-	{"ports of some", []string{"Service"}, portsOfSome},
+	{"ports of some", []string{"Service"}, namedPortOfSomePods},
 	{"shut out", templated, shutOut},
 	{"unmade sources", []string{"PersistentVolumeClaim"}, sourceUnserved},
 	{"unknown hosts", templated, unknownHosts},
@@ -172,7 +172,7 @@ func Of(c *Cluster, self Object) []Finding {
 		}
 	}
 	out = append(out, c.components(self)...)
-	out = append(out, c.behind(self)...)
+	out = append(out, c.referencedFindings(self)...)
 	return Roots(out)
 }
 

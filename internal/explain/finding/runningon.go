@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/workload"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
@@ -124,7 +125,7 @@ func heldPods(c *Cluster, o metav1.Object, self Object) []Finding {
 			f.Remedies[0].Run = append(f.Remedies[0].Run, r.Run...)
 		}
 	}
-	t := templateOf(o)
+	t := workload.Template(o)
 	if t == nil || len(t.Finalizers) == 0 {
 		return []Finding{f}
 	}

@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// inNoNamespace reports whether a resource, or the one that its subresource is of, is served by the
-// groups and is in no namespace. Of namespaces a Role may allow its own.
-func (c *Cluster) inNoNamespace(resource string, groups []string) bool {
+// isClusterScoped reports whether a resource, or the one that its subresource is of, is served by
+// the groups and is in no namespace. Of namespaces a Role may allow its own.
+func (c *Cluster) isClusterScoped(resource string, groups []string) bool {
 	plural, _, _ := strings.Cut(resource, "/")
 	return len(groups) > 0 && plural != "namespaces" && !slices.ContainsFunc(groups, func(g string) bool {
 		return !slices.Contains(c.Unscoped[g], plural)
@@ -38,7 +38,7 @@ func (c *Cluster) unscopedRules(rules []rbacv1.PolicyRule, self Object) []Findin
 	var out []Finding
 	for i, r := range rules {
 		for j, name := range r.Resources {
-			if !c.inNoNamespace(name, r.APIGroups) {
+			if !c.isClusterScoped(name, r.APIGroups) {
 				continue
 			}
 			what := name
@@ -64,7 +64,7 @@ func (c *Cluster) unscopedBinding(role *rbacv1.ClusterRole, subjects []rbacv1.Su
 	var without, all []string
 	for _, r := range role.Rules {
 		for _, name := range r.Resources {
-			if all = append(all, name); c.inNoNamespace(name, r.APIGroups) {
+			if all = append(all, name); c.isClusterScoped(name, r.APIGroups) {
 				without = append(without, name)
 			}
 		}

@@ -27,6 +27,9 @@ func (c *Cluster) selectIn(self Object, field string, s *metav1.LabelSelector, d
 // only the value differs.
 func (c *Cluster) selectInstead(self Object, field string, d labelDifference) Remedy {
 	r := Remedy{Say: fmt.Sprintf("select %s=%s instead of %s=%s in %s", d.key, d.has, d.wantKey, d.wantValue, field)}
+	if strings.HasPrefix(field, "spec.nodeSelector") { // of a Pod
+		r.NodeLabels = []string{d.key + "=" + d.has, d.wantKey + "=" + d.wantValue}
+	}
 	if d.key == d.wantKey && (strings.HasSuffix(field, "nodeSelector") || strings.HasSuffix(field, "matchLabels")) {
 		escaped := strings.NewReplacer("~", "~0", "/", "~1").Replace(d.key)
 		r.Run = c.replaceCommand(self, field+"\x00"+escaped, d.has)

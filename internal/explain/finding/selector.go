@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gantry-project/gantry/internal/explain/shellquote"
+	"github.com/gantry-project/gantry/internal/explain/workload"
 )
 
 // labelled is an object with labels that a selector may select.
@@ -115,7 +116,7 @@ func (c *Cluster) labelledPods(namespace string) []labelled {
 	}
 	for _, kind := range workloadKinds {
 		for _, o := range in[metav1.Object](c, kind, namespace) {
-			if t := templateOf(o); t != nil {
+			if t := workload.Template(o); t != nil {
 				out = append(out, labelled{objectOf(kind, o), t.Labels})
 			}
 		}
@@ -245,7 +246,7 @@ func (c *Cluster) onWorkloads(f *Finding, want map[string]string) {
 	s := labels.SelectorFromSet(want)
 	for _, kind := range workloadKinds {
 		for _, o := range in[metav1.Object](c, kind, f.Object.Namespace) {
-			t := templateOf(o)
+			t := workload.Template(o)
 			if metav1.GetControllerOf(o) != nil || t == nil || !s.Matches(labels.Set(o.GetLabels())) {
 				continue
 			}

@@ -37,7 +37,7 @@ func shutOut(c *Cluster, o metav1.Object, self Object) []Finding {
 				continue
 			}
 			w := way{from: own, ns: self.Namespace, to: d, by: x, asked: a, side: networkingv1.PolicyTypeEgress}
-			if len(out) > 0 && !c.lets(out, w) {
+			if len(out) > 0 && !c.allowsConnection(out, w) {
 				found = append(found, c.shutFinding(out, w))
 			}
 			if f, shut := c.shutIn(w); shut {
@@ -80,7 +80,7 @@ func (c *Cluster) shutIn(w way) (Finding, bool) {
 		over := c.policiesFor(w.to.namespace, p.labels, w.side)
 		one := w
 		one.to.pods = []labelled{p}
-		if len(over) == 0 || c.lets(over, one) {
+		if len(over) == 0 || c.allowsConnection(over, one) {
 			return Finding{}, false
 		}
 		if first == nil {
@@ -104,8 +104,8 @@ func (c *Cluster) policiesFor(ns string, own map[string]string,
 	return out
 }
 
-// lets reports whether a rule of the policies lets the connection pass, or may.
-func (c *Cluster) lets(over []*networkingv1.NetworkPolicy, w way) bool {
+// allowsConnection reports whether a rule of the policies lets the connection pass, or may.
+func (c *Cluster) allowsConnection(over []*networkingv1.NetworkPolicy, w way) bool {
 	for _, p := range over {
 		if w.side == networkingv1.PolicyTypeIngress {
 			for _, r := range p.Spec.Ingress {

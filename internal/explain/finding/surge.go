@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/gantry-project/gantry/internal/explain/workload"
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
@@ -26,7 +27,7 @@ func surge(c *Cluster, o metav1.Object, self Object) []Finding {
 	if !ok || d.Spec.Paused || d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		return nil
 	}
-	want := replicas(d.Spec.Replicas)
+	want := workload.Replicas(d.Spec.Replicas)
 	away, up, may := surgeOf(d, want)
 	if away > 0 || up == 0 || want == 0 {
 		return nil // up and away of 0 are taken as one away

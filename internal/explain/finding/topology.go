@@ -6,11 +6,12 @@ import (
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/gantry-project/gantry/internal/explain/workload"
 )
 
 // topology finds topology keys that no node has, constraints about other Pods than the own, and
@@ -73,7 +74,7 @@ func topology(c *Cluster, o metav1.Object, self Object) []Finding {
 
 // labelsOfPods are the labels of a Pod or of a workload's Pods.
 func labelsOfPods(o metav1.Object) map[string]string {
-	if t := templateOf(o); t != nil {
+	if t := workload.Template(o); t != nil {
 		return t.Labels
 	}
 	return o.GetLabels()
@@ -110,15 +111,7 @@ func (c *Cluster) topologyKey(self Object, field, key string, hard bool) []Findi
 // places compares a workload's replicas with the places that anti-affinity to its own Pods leaves.
 func (c *Cluster) places(o metav1.Object, self Object, field string, t corev1.PodAffinityTerm) []Finding {
 	spec, _ := podSpecOf(o)
-	var want int32
-	switch x := o.(type) {
-	case *appsv1.Deployment:
-		want = replicas(x.Spec.Replicas)
-	case *appsv1.StatefulSet:
-		want = replicas(x.Spec.Replicas)
-	case *appsv1.ReplicaSet:
-		want = replicas(x.Spec.Replicas)
-	}
+	want := workload.FieldsOf(o).Replicas
 	s, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
 	if err != nil || t.LabelSelector == nil || !s.Matches(labels.Set(labelsOfPods(o))) {
 		return nil

@@ -10,6 +10,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/workload"
 )
 
 // clusterDomain is the domain of Services where kubelets are not told another.
@@ -165,7 +167,7 @@ func (c *Cluster) unknownPod(f *Finding, h clusterHost, s *corev1.Service) bool 
 		if !of || err != nil {
 			continue
 		}
-		first, want := int(firstOrdinal(x)), int(replicas(x.Spec.Replicas))
+		first, want := int(firstOrdinal(x)), int(workload.Replicas(x.Spec.Replicas))
 		f.Related = []Object{objectOf("StatefulSet", x)}
 		switch {
 		case x.Spec.ServiceName != h.service:

@@ -9,6 +9,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/workload"
 )
 
 // longEnd is what is left of a Pod's grace period that is more than a short wait.
@@ -20,7 +22,7 @@ func waitsForOldPod(c *Cluster, o metav1.Object, self Object) []Finding {
 	field, value, rule, ending := "", "", "", (*corev1.Pod)(nil)
 	switch x := o.(type) {
 	case *appsv1.Deployment:
-		if x.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || replicas(x.Spec.Replicas) == 0 ||
+		if x.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType || workload.Replicas(x.Spec.Replicas) == 0 ||
 			x.Status.UpdatedReplicas > 0 {
 			return nil
 		}
@@ -33,7 +35,7 @@ func waitsForOldPod(c *Cluster, o metav1.Object, self Object) []Finding {
 		}
 		ending = lastEnding(owned[*corev1.Pod](c, "Pod", x), func(p *corev1.Pod) bool {
 			n, err := strconv.Atoi(strings.TrimPrefix(p.Name, x.Name+"-"))
-			return err == nil && int32(n) < first+replicas(x.Spec.Replicas)
+			return err == nil && int32(n) < first+workload.Replicas(x.Spec.Replicas)
 		})
 		rule = "its successor has the same name"
 	case *appsv1.DaemonSet:
@@ -54,7 +56,7 @@ func waitsForOldPod(c *Cluster, o metav1.Object, self Object) []Finding {
 	if field == "" {
 		f.Field, f.Value = "spec.template.spec.terminationGracePeriodSeconds", fmt.Sprint(grace)
 	}
-	c.untilItEnds(&f, ending)
+	c.describeTermination(&f, ending)
 	return []Finding{f}
 }
 
@@ -66,9 +68,9 @@ func graceOf(p *corev1.Pod) int64 {
 	return 0
 }
 
-// untilItEnds adds to a finding about a Pod that is waited for how long it may take, and what
-// makes it shorter.
-func (c *Cluster) untilItEnds(f *Finding, ending *corev1.Pod) {
+// describeTermination adds to a finding about a Pod that is waited for how long it may take, and
+// what makes it shorter.
+func (c *Cluster) describeTermination(f *Finding, ending *corev1.Pod) {
 	left := ending.DeletionTimestamp.Sub(c.Now)
 	f.Numbers["graceSeconds"] = fmt.Sprint(graceOf(ending))
 	f.Numbers["left"] = max(left, 0).Round(time.Second).String()

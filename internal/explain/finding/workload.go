@@ -11,50 +11,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/internal/explain/workload"
 )
 
 // workloadKinds make Pods.
 var workloadKinds = []string{"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"}
-
-// templateOf returns the Pod template of a workload, nil of other objects.
-func templateOf(o metav1.Object) *corev1.PodTemplateSpec {
-	switch x := o.(type) {
-	case *appsv1.Deployment:
-		return &x.Spec.Template
-	case *appsv1.ReplicaSet:
-		return &x.Spec.Template
-	case *appsv1.StatefulSet:
-		return &x.Spec.Template
-	case *appsv1.DaemonSet:
-		return &x.Spec.Template
-	case *batchv1.Job:
-		return &x.Spec.Template
-	case *batchv1.CronJob:
-		return &x.Spec.JobTemplate.Spec.Template
-	}
-	return nil
-}
 
 // podSpecOf returns the Pod's spec of a Pod or workload, and its path.
 func podSpecOf(o metav1.Object) (*corev1.PodSpec, string) {
 	if p, ok := o.(*corev1.Pod); ok {
 		return &p.Spec, "spec"
 	}
-	t := templateOf(o)
-	if t == nil {
+	w := workload.FieldsOf(o)
+	if w.Template == nil {
 		return nil, ""
 	}
-	if _, ok := o.(*batchv1.CronJob); ok {
-		return &t.Spec, "spec.jobTemplate.spec.template.spec"
-	}
-	return &t.Spec, "spec.template.spec"
-}
-
-func replicas(n *int32) int32 {
-	if n == nil {
-		return 1
-	}
-	return *n
+	return &w.Template.Spec, w.TemplatePath + ".spec"
 }
 
 // settleTime is how long a controller may take for a change before something is wrong.
@@ -62,19 +35,11 @@ const settleTime = 10 * time.Second
 
 // notObserved finds a workload whose controller has not seen its newest spec.
 func notObserved(c *Cluster, o metav1.Object, self Object) []Finding {
-	var observed int64
-	switch x := o.(type) {
-	case *appsv1.Deployment:
-		observed = x.Status.ObservedGeneration
-	case *appsv1.StatefulSet:
-		observed = x.Status.ObservedGeneration
-	case *appsv1.DaemonSet:
-		observed = x.Status.ObservedGeneration
-	case *appsv1.ReplicaSet:
-		observed = x.Status.ObservedGeneration
-	default:
+	seen := workload.FieldsOf(o).ObservedGeneration
+	if seen == nil {
 		return nil
 	}
+	observed := *seen
 	if observed >= o.GetGeneration() || c.Now.Sub(lastWrite(o)) < settleTime {
 		return nil
 	}
@@ -114,7 +79,7 @@ func rollout(c *Cluster, o metav1.Object, self Object) []Finding {
 }
 
 func deploymentRollout(d *appsv1.Deployment, self Object) []Finding {
-	want := replicas(d.Spec.Replicas)
+	want := workload.Replicas(d.Spec.Replicas)
 	var out []Finding
 	if d.Spec.Paused && d.Status.UpdatedReplicas < want {
 		out = append(out, Finding{Code: "Paused", Stage: StageChange, Object: self, Field: "spec.paused", Value: "true",
@@ -155,7 +120,7 @@ func zeroReplicas(self Object, want, have int32) []Finding {
 }
 
 func statefulSetRollout(s *appsv1.StatefulSet, self Object) []Finding {
-	want := replicas(s.Spec.Replicas)
+	want := workload.Replicas(s.Spec.Replicas)
 	out := zeroReplicas(self, want, s.Status.Replicas)
 	if s.Status.UpdateRevision == s.Status.CurrentRevision || s.Status.UpdatedReplicas >= want {
 		return out
@@ -299,10 +264,10 @@ func podsNotMade(c *Cluster, o metav1.Object, self Object) []Finding {
 	if words == "" {
 		return nil
 	}
-	if x, ok := o.(*appsv1.ReplicaSet); ok && x.Status.Replicas >= replicas(x.Spec.Replicas) {
+	if x, ok := o.(*appsv1.ReplicaSet); ok && x.Status.Replicas >= workload.Replicas(x.Spec.Replicas) {
 		return nil
 	}
-	if x, ok := o.(*appsv1.Deployment); ok && x.Status.UpdatedReplicas >= replicas(x.Spec.Replicas) {
+	if x, ok := o.(*appsv1.Deployment); ok && x.Status.UpdatedReplicas >= workload.Replicas(x.Spec.Replicas) {
 		return nil
 	}
 	if x, ok := o.(*appsv1.DaemonSet); ok && x.Status.ObservedGeneration >= x.Generation &&

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/gantry-project/gantry/internal/explain/workload"
 	"github.com/gantry-project/gantry/internal/node"
 )
 
@@ -54,15 +55,12 @@ func demandOf(s *corev1.PodSpec) demand {
 
 // demandOfObject is what an object's Pods need; everything where they are not all of one template.
 func demandOfObject(o runtime.Object) demand {
-	switch x := o.(type) {
-	case *appsv1.Deployment:
-		return demandOf(&x.Spec.Template.Spec)
-	case *appsv1.ReplicaSet:
-		return demandOf(&x.Spec.Template.Spec)
-	case *appsv1.DaemonSet:
-		return demandOf(&x.Spec.Template.Spec)
-	case *batchv1.Job:
-		return demandOf(&x.Spec.Template.Spec)
+	switch o.(type) {
+	case *appsv1.StatefulSet, *batchv1.CronJob: // claims of their own, Jobs of older templates
+		return everything
+	}
+	if t := workload.Template(o); t != nil {
+		return demandOf(&t.Spec)
 	}
 	return everything
 }

@@ -212,11 +212,22 @@ func TestLongListsAreReadWhenAPodNeedsThem(t *testing.T) {
 			t.Errorf("%+v: got %+v, want %+v", x.spec, got, x.want)
 		}
 	}
-	if !everything.wants("CSINode") || (demand{}).wants("CSINode") || !(demand{}).wants("ConfigMap") {
-		t.Error("volumes' kinds are wanted where volumes are in question, and others always")
+	for _, c := range []struct {
+		of   demand
+		kind string
+		want bool
+	}{{everything, "CSINode", true}, {demand{}, "CSINode", false}, {demand{}, "ConfigMap", true}} {
+		if got := c.of.wants(c.kind); got != c.want {
+			t.Errorf("%+v wants %s: got %v, want %v", c.of, c.kind, got, c.want)
+		}
 	}
-	if (demand{}).covers(demand{storage: true}) || !everything.covers(demand{devices: true}) {
-		t.Error("what was read for less does not do for more")
+	for _, c := range []struct {
+		of, other demand
+		want      bool
+	}{{demand{}, demand{storage: true}, false}, {everything, demand{devices: true}, true}} {
+		if got := c.of.covers(c.other); got != c.want {
+			t.Errorf("%+v covers %+v: got %v, want %v", c.of, c.other, got, c.want)
+		}
 	}
 }
 

@@ -47,6 +47,8 @@ type Remedy struct {
 	Node        string   `json:"node"`          // the chosen node
 	// of its first change: request, toleration, cordon, pod, label, rule, node, …
 	Kind string `json:"kind"`
+	// the labels, as key=value, that it takes out of the Pod's nodeSelector
+	NodeLabels []string `json:"-"`
 
 	cost  float64
 	state searchState // with which the Pod was placed
@@ -57,6 +59,7 @@ type Remedy struct {
 type change struct {
 	kind        string
 	description string
+	nodeLabel   string   // key=value that it takes out of the Pod's nodeSelector
 	run         []string // empty: derived from the edit of the Pod at the end
 	cost        float64  // among remedies of as many changes the lowest wins
 	pod         func(*v1.Pod)
@@ -113,7 +116,7 @@ func FindRemedies(ctx context.Context, in In) ([]Remedy, []journal.NodeRefusal) 
 		s.repair(begin, refusals, node)
 	}
 	s.addNode(begin, refusals)
-	return s.forAll(s.best()), refusals
+	return s.describeForGroup(s.best()), refusals
 }
 
 func (s *search) schedule(st searchState) *schedule.Result {
@@ -227,6 +230,9 @@ func (s *search) record(st searchState, winner string) {
 		says = append(says, c.description+s.deletionCost(c))
 		r.Run = append(r.Run, c.run...)
 		r.cost += c.cost
+		if c.nodeLabel != "" {
+			r.NodeLabels = append(r.NodeLabels, c.nodeLabel)
+		}
 		edited = edited || c.pod != nil
 	}
 	if edited {

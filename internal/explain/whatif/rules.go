@@ -239,7 +239,8 @@ func dropAffinity(st searchState, _ journal.NodeRefusal) []change {
 	for _, k := range slices.Sorted(maps.Keys(st.pod.Spec.NodeSelector)) {
 		out = append(out,
 			change{kind: "rule", description: fmt.Sprintf("drop %s=%s from nodeSelector", k,
-				st.pod.Spec.NodeSelector[k]), cost: 2, pod: func(p *v1.Pod) { delete(p.Spec.NodeSelector, k) }})
+				st.pod.Spec.NodeSelector[k]), nodeLabel: k + "=" + st.pod.Spec.NodeSelector[k], cost: 2,
+				pod: func(p *v1.Pod) { delete(p.Spec.NodeSelector, k) }})
 	}
 	if len(RequiredTerms(st.pod)) > 0 {
 		out = append(out, change{kind: "rule", description: "drop the required node affinity", cost: 2.5,

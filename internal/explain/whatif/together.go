@@ -13,9 +13,9 @@ import (
 // maxTogether bounds how many Pods of a template are placed to say for how many a remedy is enough.
 const maxTogether = 20
 
-// forAll says of remedies that are not enough for all Pods that wait together for how many they
-// are. Beside a lower request that is not, the one with which all fit is put first.
-func (s *search) forAll(list []Remedy) []Remedy {
+// describeForGroup says of remedies that are not enough for all Pods that wait together for how
+// many they are. Beside a lower request that is not, the one with which all fit is put first.
+func (s *search) describeForGroup(list []Remedy) []Remedy {
 	if len(s.in.Together) == 0 || len(s.in.Together) >= maxTogether {
 		return list
 	}

@@ -1,4 +1,10 @@
-package instance
+// Package recordednode makes a node like the one on which the lives of Pods in test/recordings were
+// recorded: the kubelet's configuration, the images, and what a replay does to the node beside the
+// API.
+//
+// In: a node's data directory, an instance. Out: a pods.Cluster for its node. It is no part of
+// package instance, whose users need no runtime.
+package recordednode
 
 import (
 	"context"
@@ -11,12 +17,15 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/client-go/rest"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/gantry-project/gantry/internal/containerd"
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/images"
+	"github.com/gantry-project/gantry/test/replay/instance"
 	"github.com/gantry-project/gantry/test/replay/pods"
 )
 
@@ -51,7 +60,7 @@ func endpoint(dir string) string { return containerd.Config{DataDir: dir}.Endpoi
 // DialRuntime waits for the runtime of the node with this data directory.
 func DialRuntime(ctx context.Context, dir string) (*cri.Client, error) {
 	var c *cri.Client
-	err := Poll(ctx, 50*time.Millisecond, func() error {
+	err := instance.Poll(ctx, 50*time.Millisecond, func() error {
 		var err error
 		c, err = cri.Dial(ctx, cri.Options{Endpoint: endpoint(dir), Journal: journal.Discard{}})
 		return err
@@ -59,8 +68,65 @@ func DialRuntime(ctx context.Context, dir string) (*cri.Client, error) {
 	return c, err
 }
 
-// Folders are the folders of the node with this data directory under the names that recordings use.
-func Folders(dir, manifests string) []pods.Folder {
+// Node says where a node is and how a replay reaches it.
+type Node struct {
+	Dir       string      // data directory
+	Manifests string      // folder of static Pods
+	Runtime   *cri.Client // of the node
+	Instance  *instance.Instance
+}
+
+// Cluster is what replays of Pods need of the cluster with this node; Kubelet is not set.
+func (n Node) Cluster(cfg *rest.Config) (*pods.Cluster, error) {
+	client, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &pods.Cluster{URL: URL(cfg), Client: client, Kubectl: Kubectl(n.Instance), Manifests: n.Manifests,
+		Kill: killProcess(n.Runtime.Runtime()), Folders: folders(n.Dir, n.Manifests)}, nil
+}
+
+// URL is the API server's address as pods.Cluster has it.
+func URL(cfg *rest.Config) string { return strings.TrimSuffix(cfg.Host, "/") }
+
+// Kubectl runs kubectl of an instance.
+func Kubectl(i *instance.Instance) func(context.Context, ...string) pods.Printed {
+	return func(ctx context.Context, args ...string) pods.Printed {
+		out, errs, code := i.Kubectl(ctx, args...)
+		return pods.Printed{Out: out, Err: errs, Exit: code}
+	}
+}
+
+// Kubelet stops and starts the kubelet of a split instance: "stop", else start.
+func Kubelet(i *instance.Instance) func(context.Context, string) error {
+	return func(_ context.Context, what string) error {
+		if what == "stop" {
+			return i.End("kubelet")
+		}
+		return i.StartKubelet()
+	}
+}
+
+// ServeImages starts a registry that has registry.example/fresh:1 only, which lives pull. The
+// caller closes it.
+func ServeImages() (*images.Registry, error) {
+	r, err := images.Serve(nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.Push("fresh:1", images.Standard()["registry.example/fresh:1"]); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// MirrorImages has the containerd of the node with this data directory pull from the registry.
+func MirrorImages(r *images.Registry, dir string) error {
+	return r.Mirror(filepath.Join(dir, "containerd", "certs.d"), "registry.example")
+}
+
+// folders are the folders of the node with this data directory under the names that recordings use.
+func folders(dir, manifests string) []pods.Folder {
 	return []pods.Folder{
 		{Real: manifests, Normalized: "/etc/kubernetes/manifests"},
 		{Real: filepath.Join(dir, "kubelet"), Normalized: "/var/lib/kubelet"},
@@ -69,9 +135,9 @@ func Folders(dir, manifests string) []pods.Folder {
 	}
 }
 
-// KillProcess returns what sends KILL to the first process of a container, or of the sandbox when
+// killProcess returns what sends KILL to the first process of a container, or of the sandbox when
 // container is empty, unknown to runtime and kubelet.
-func KillProcess(runtime internalapi.RuntimeService) func(ctx context.Context, podUID, container string) error {
+func killProcess(runtime internalapi.RuntimeService) func(ctx context.Context, podUID, container string) error {
 	return func(ctx context.Context, podUID, container string) error {
 		info, err := processInfo(ctx, runtime, podUID, container)
 		if err != nil {
