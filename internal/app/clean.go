@@ -9,8 +9,8 @@ import (
 	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/containerd"
-	"github.com/gantry-project/gantry/internal/csidriver"
 	"github.com/gantry-project/gantry/internal/instance"
+	"github.com/gantry-project/gantry/internal/linux/loop"
 	"github.com/gantry-project/gantry/internal/linux/mount"
 	"github.com/gantry-project/gantry/internal/network"
 	"github.com/gantry-project/gantry/internal/options"
@@ -29,8 +29,9 @@ func Clean(ctx context.Context, p *options.Instance, out *cli.Progress) error {
 		out.Step("%s removed", what)
 	}
 	step("containers and containerd", func() error { return containerd.Clean(ctx, p.ContainerdConfig()) })
+	step("loop devices of raw volumes", func() error { return loop.DetachAll(p.KubeletDir()) }) // known by their mounts
 	step("volumes' mounts", func() error { return unmountBelow(p.KubeletDir()) })
-	step("loop devices of local volumes", func() error { return csidriver.DetachAll(localVolumesDir(p)) })
+	step("loop devices of local volumes", func() error { return loop.DetachAll(localVolumesDir(p)) })
 	step("Service rules", func() error { return cleanProxy(ctx, instance.ID(p.DataDir)) })
 	step("routes and network policies", func() error { return noderole.CleanNetwork(ctx, p) })
 	step("network", func() error { return network.Clean(ctx, p.NetworkConfig()) })

@@ -2,22 +2,15 @@ package csidriver
 
 import (
 	"context"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-)
 
-const (
-	sizeStep    = 4096
-	minSize     = 1 << 20
-	defaultSize = 1 << 30
-	paramType   = "type"
+	"github.com/gantry-project/gantry/internal/linux/loop"
 )
 
 // ControllerGetCapabilities is what the controller service does.
@@ -54,10 +47,6 @@ func checkCapabilities(all []*csipb.VolumeCapability) (block bool, err error) {
 			block = true
 		case c.GetMount() != nil:
 			mount = true
-			if t := c.GetMount().GetFsType(); t != "" && t != defaultFS {
-				return false, status.Errorf(codes.InvalidArgument, "file system %q is not served, only %s", t,
-					defaultFS)
-			}
 		default:
 			return false, status.Error(codes.InvalidArgument, "an access type is missing: block or mount")
 		}
@@ -74,32 +63,8 @@ func checkCapabilities(all []*csipb.VolumeCapability) (block bool, err error) {
 	if block && mount {
 		return false, status.Error(codes.InvalidArgument, "a volume is either raw or has a file system")
 	}
-	return block, nil
-}
-
-// sizeIn is the size to make within the range asked for.
-func sizeIn(r *csipb.CapacityRange) (int64, error) {
-	required, limit := r.GetRequiredBytes(), r.GetLimitBytes()
-	if required < 0 || limit < 0 || limit > 0 && required > limit {
-		return 0, status.Errorf(codes.OutOfRange, "no size is between %d and %d bytes", required, limit)
-	}
-	size := required
-	if size == 0 {
-		size = defaultSize
-		if limit > 0 {
-			size = min(size, limit)
-		}
-	}
-	if size > math.MaxInt64-sizeStep {
-		return 0, status.Errorf(codes.OutOfRange, "%d bytes are more than any disk has", size)
-	}
-	size = max(minSize, (size+sizeStep-1)/sizeStep*sizeStep)
-	if limit > 0 && size > limit {
-		return 0, status.Errorf(codes.OutOfRange,
-			"the limit of %d bytes is less than the %d bytes of the smallest volume "+
-				"that holds %d", limit, size, required)
-	}
-	return size, nil
+	_, err = fsTypeIn(all)
+	return block, err
 }
 
 // CreateVolume makes a volume on this node, or finds that it is there.
@@ -111,18 +76,17 @@ func (d *Driver) CreateVolume(ctx context.Context, r *csipb.CreateVolumeRequest)
 	if err != nil {
 		return nil, err
 	}
-	size, err := sizeIn(r.GetCapacityRange())
-	if err != nil {
-		return nil, err
-	}
-	kind, err := kindFor(r.GetParameters(), block)
-	if err != nil {
-		return nil, err
-	}
 	if err := d.checkTopology(r.GetAccessibilityRequirements()); err != nil {
 		return nil, err
 	}
-	v := &record{ID: idOf(r.GetName()), Name: r.GetName(), Size: size, Kind: kind, Block: block, Created: time.Now()}
+	v, err := newRecord(idOf(r.GetName()), r.GetParameters(), r.GetVolumeCapabilities())
+	if err != nil {
+		return nil, err
+	}
+	v.Name = r.GetName()
+	if v.Size, err = sizeIn(r.GetCapacityRange(), v.smallest()); err != nil {
+		return nil, err
+	}
 	switch s := r.GetVolumeContentSource(); {
 	case s.GetSnapshot() != nil:
 		v.Source = "snapshot/" + s.GetSnapshot().GetSnapshotId()
@@ -141,9 +105,9 @@ func (d *Driver) CreateVolume(ctx context.Context, r *csipb.CreateVolumeRequest)
 	if old != nil {
 		limit := r.GetCapacityRange().GetLimitBytes()
 		if old.Size < r.GetCapacityRange().GetRequiredBytes() || limit > 0 && old.Size > limit || old.Block != block ||
-			old.Source != v.Source {
-			return nil, status.Errorf(codes.AlreadyExists, "volume %s is there with another size, mode or source",
-				v.Name)
+			old.Source != v.Source || old.checkFSType(v.NewFS) != nil {
+			return nil, status.Errorf(codes.AlreadyExists, "volume %s is there with another size, mode, source or file "+
+				"system", v.Name)
 		}
 		return d.created(old, r.GetVolumeContentSource()), nil
 	}
@@ -176,25 +140,6 @@ func (d *Driver) checkTopology(r *csipb.TopologyRequirement) error {
 		d.o.NodeID)
 }
 
-// kindFor is how a volume is kept.
-func kindFor(params map[string]string, block bool) (string, error) {
-	switch t := params[paramType]; {
-	case block && t != kindDirectory:
-		return kindImage, nil
-	case t == kindImage, t == kindDirectory && !block:
-		return t, nil
-	case t == "":
-		if canMakeImages() {
-			return kindImage, nil
-		}
-		return kindDirectory, nil
-	default:
-		return "", status.Errorf(codes.InvalidArgument,
-			"parameter %s is %q, want %q, or %q for volumes with a file system",
-			paramType, t, kindImage, kindDirectory)
-	}
-}
-
 // fill makes the volume's data: empty, or a copy of its source.
 func (d *Driver) fill(ctx context.Context, v *record) error {
 	if v.Source != "" {
@@ -215,6 +160,11 @@ func (d *Driver) fill(ctx context.Context, v *record) error {
 	}
 	defer made()
 	return d.store.volumes.create(v, func(dir string) error {
+		if v.Kind == kindDirectory {
+			if err := d.makeDataDir(filepath.Join(dir, "data"), v); err != nil {
+				return err
+			}
+		}
 		if from.path != "" {
 			if err := d.copy(ctx, from, dir); err != nil {
 				return err
@@ -223,15 +173,35 @@ func (d *Driver) fill(ctx context.Context, v *record) error {
 		if v.Kind == kindImage {
 			return growImage(filepath.Join(dir, "disk.img"), v.Size)
 		}
-		if from.path != "" {
-			return nil
-		}
-		data := filepath.Join(dir, "data")
-		if err := os.Mkdir(data, 0o777); err != nil {
+		return nil
+	})
+}
+
+// makeDataDir makes the directory of a volume's files, with its limit if there are quotas.
+func (d *Driver) makeDataDir(data string, v *record) error {
+	if err := os.Mkdir(data, 0o777); err != nil {
+		return err
+	}
+	if err := os.Chmod(data, 0o777); err != nil || v.Project == 0 {
+		return err
+	}
+	if err := d.store.quotas.assign(data, v.Project); err != nil {
+		return err
+	}
+	return d.store.quotas.limit(v.Project, v.Size)
+}
+
+// remove takes a volume away that nothing uses, with its limit.
+func (d *Driver) remove(v *record) error {
+	if v.Kind == kindImage {
+		if err := loop.Detach(d.store.volumes.image(v.ID)); err != nil {
 			return err
 		}
-		return os.Chmod(data, 0o777)
-	})
+	}
+	if err := d.store.volumes.remove(v.ID); err != nil || v.Project == 0 || d.store.quotas == nil {
+		return err
+	}
+	return d.store.quotas.limit(v.Project, 0)
 }
 
 // DeleteVolume removes a volume that nobody uses.
@@ -254,12 +224,7 @@ func (d *Driver) DeleteVolume(ctx context.Context, r *csipb.DeleteVolumeRequest)
 	} else if len(at) > 0 {
 		return nil, status.Errorf(codes.FailedPrecondition, "volume %s is mounted at %s", id, at[0])
 	}
-	if v.Kind == kindImage {
-		if err := detachLoop(d.store.volumes.image(id)); err != nil {
-			return nil, err
-		}
-	}
-	return &csipb.DeleteVolumeResponse{}, d.store.volumes.remove(id)
+	return &csipb.DeleteVolumeResponse{}, d.remove(v)
 }
 
 // ValidateVolumeCapabilities confirms what CreateVolume would take.
@@ -273,6 +238,9 @@ func (d *Driver) ValidateVolumeCapabilities(_ context.Context,
 		return nil, status.Error(codes.InvalidArgument, "volume capabilities are missing")
 	}
 	block, err := checkCapabilities(r.GetVolumeCapabilities())
+	if fs, _ := fsTypeIn(r.GetVolumeCapabilities()); err == nil {
+		err = v.checkFSType(fs)
+	}
 	if err != nil {
 		return &csipb.ValidateVolumeCapabilitiesResponse{Message: status.Convert(err).Message()}, nil
 	}
@@ -361,7 +329,7 @@ func (d *Driver) ControllerExpandVolume(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	size, err := sizeIn(r.GetCapacityRange())
+	size, err := sizeIn(r.GetCapacityRange(), minSize)
 	if err != nil {
 		return nil, err
 	}
@@ -373,6 +341,11 @@ func (d *Driver) ControllerExpandVolume(ctx context.Context,
 		}
 		if v.Kind == kindImage {
 			if err := growImage(d.store.volumes.image(v.ID), size); err != nil {
+				return nil, err
+			}
+		}
+		if v.Project != 0 && d.store.quotas != nil {
+			if err := d.store.quotas.limit(v.Project, size); err != nil {
 				return nil, err
 			}
 		}

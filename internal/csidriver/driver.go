@@ -71,6 +71,10 @@ func New(o Options) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("csidriver: %w", err)
 	}
+	quotas, why := detectQuotas(s.volumes.dir)
+	s.quotas = quotas
+	klog.Background().Info("Sizes of volumes of type directory", "driver", Name, "enforced", quotas != nil, "why not",
+		why)
 	d := &Driver{o: o, store: s}
 	d.running, d.stop = context.WithCancel(context.Background())
 	return d, nil

@@ -113,10 +113,10 @@ func (d *Driver) dataHealth(v *record) []*csipb.VolumeHealth_VolumeHealthEntry {
 	case v.Block || v.FSType == "":
 		return nil
 	}
-	switch has, err := hasFS(image); {
+	switch has, err := readSuperblock(image); {
 	case err != nil:
 		return one(csipb.VolumeHealthErrorType_INACCESSIBLE, reasonInputOutputError, "%v", err)
-	case !has:
+	case has.fs != v.FSType:
 		return one(csipb.VolumeHealthErrorType_DATA_LOSS, reasonImageDamaged,
 			"%s holds no file system any more, where one of type %s was", image, v.FSType)
 	}

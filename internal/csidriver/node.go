@@ -1,12 +1,13 @@
 package csidriver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
+	"slices"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/gantry-project/gantry/internal/linux/loop"
 	"github.com/gantry-project/gantry/internal/linux/mount"
 )
 
@@ -66,14 +68,17 @@ func checkMode(v *record, c *csipb.VolumeCapability) error {
 	if err == nil && block != v.Block {
 		err = status.Errorf(codes.InvalidArgument, "the mode of volume %s is another", v.ID)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return v.checkFSType(c.GetMount().GetFsType())
 }
 
 func (d *Driver) stage(ctx context.Context, v *record, target string, options []string) error {
 	dev := ""
 	var err error
 	if v.Kind == kindImage {
-		if dev, err = attachLoop(d.store.volumes.image(v.ID)); err != nil || v.Block {
+		if dev, err = loop.Attach(d.store.volumes.image(v.ID)); err != nil || v.Block {
 			return err
 		}
 	}
@@ -89,28 +94,35 @@ func (d *Driver) stage(ctx context.Context, v *record, target string, options []
 	if err := d.prepareFS(ctx, v, dev); err != nil {
 		return err
 	}
-	return mount.Mounter{}.Mount(dev, target, v.FSType, options)
+	t := fileSystems[v.FSType]
+	if err := (mount.Mounter{}).Mount(dev, target, v.FSType, slices.Concat(t.options, options)); err != nil {
+		return err
+	}
+	if small, err := isSmaller(dev); err != nil || !small || !t.growsMounted {
+		return err
+	}
+	return growMounted(ctx, t, dev, target)
 }
 
 // prepareFS makes the file system of a new volume and notes it, or checks the one that is there.
 // The device decides, for the record of a copy may be older than its data. One that is smaller than
-// the device grows: it was copied from a smaller volume, or the volume grew.
+// the device grows: it was copied from a smaller volume, or the volume grew. XFS grows once it is
+// mounted.
 func (d *Driver) prepareFS(ctx context.Context, v *record, dev string) error {
-	has, err := hasFS(dev)
-	switch {
-	case err != nil:
-		return err
-	case v.FSType == "" && !has:
-		err = makeFS(ctx, dev)
-	default:
-		if err = checkFS(ctx, dev); err == nil {
-			err = growUnmounted(ctx, dev)
-		}
-	}
-	if err != nil || v.FSType != "" {
+	has, err := readSuperblock(dev)
+	if err != nil {
 		return err
 	}
-	v.FSType = defaultFS
+	t := fileSystems[cmp.Or(has.fs, v.fsType())]
+	if v.FSType == "" && has.fs == "" {
+		err = makeFS(ctx, t, dev)
+	} else if err = checkFS(ctx, t, dev); err == nil {
+		err = growUnmounted(ctx, t, dev)
+	}
+	if err != nil || v.FSType == t.name {
+		return err
+	}
+	v.FSType = t.name
 	return d.store.volumes.put(v)
 }
 
@@ -132,7 +144,7 @@ func (d *Driver) NodeUnstageVolume(ctx context.Context,
 	if err != nil || v == nil || v.Kind != kindImage {
 		return &csipb.NodeUnstageVolumeResponse{}, err
 	}
-	return &csipb.NodeUnstageVolumeResponse{}, detachLoop(d.store.volumes.image(v.ID))
+	return &csipb.NodeUnstageVolumeResponse{}, loop.Detach(d.store.volumes.image(v.ID))
 }
 
 // NodePublishVolume shows the volume at the target path. An ephemeral volume is made first.
@@ -182,7 +194,7 @@ func (d *Driver) NodePublishVolume(ctx context.Context,
 // volume.
 func (d *Driver) staged(v *record, at string) (string, error) {
 	if v.Block {
-		dev, err := loopDevice(resolvedPath(d.store.volumes.image(v.ID)))
+		dev, err := loop.Device(resolvedPath(d.store.volumes.image(v.ID)))
 		if err == nil && dev == "" {
 			err = status.Errorf(codes.FailedPrecondition, "volume %s is not staged", v.ID)
 		}
@@ -262,18 +274,18 @@ func (d *Driver) createEphemeral(ctx context.Context, r *csipb.NodePublishVolume
 		}
 		size = q.Value()
 	}
-	if size, err = sizeIn(&csipb.CapacityRange{RequiredBytes: size}); err != nil {
+	v, err = newRecord(r.GetVolumeId(), r.GetVolumeContext(), []*csipb.VolumeCapability{r.GetVolumeCapability()})
+	if err != nil {
 		return err
 	}
-	kind, err := kindFor(r.GetVolumeContext(), false)
-	if err != nil {
+	if v.Size, err = sizeIn(&csipb.CapacityRange{RequiredBytes: size}, v.smallest()); err != nil {
 		return err
 	}
 	if !plainID.MatchString(r.GetVolumeId()) {
 		return status.Errorf(codes.InvalidArgument, "volume_id %q is not served", r.GetVolumeId())
 	}
-	return d.fill(ctx, &record{ID: r.GetVolumeId(), Name: r.GetVolumeId(), Size: size, Kind: kind, Created: time.Now(),
-		Ephemeral: true})
+	v.Ephemeral = true
+	return d.fill(ctx, v)
 }
 
 // NodeUnpublishVolume takes the volume from the target path; an ephemeral one is removed.
@@ -297,12 +309,7 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context,
 	if err != nil || v == nil || !v.Ephemeral {
 		return &csipb.NodeUnpublishVolumeResponse{}, err
 	}
-	if v.Kind == kindImage {
-		if err := detachLoop(d.store.volumes.image(v.ID)); err != nil {
-			return nil, err
-		}
-	}
-	return &csipb.NodeUnpublishVolumeResponse{}, d.store.volumes.remove(v.ID)
+	return &csipb.NodeUnpublishVolumeResponse{}, d.remove(v)
 }
 
 // NodeExpandVolume grows the file system of a mounted volume to the volume's size. It waits while
@@ -328,14 +335,14 @@ func (d *Driver) NodeExpandVolume(ctx context.Context,
 		return nil, status.Errorf(codes.OutOfRange, "volume %s has %d bytes, not the %d asked for", v.ID, v.Size, want)
 	}
 	if v.Kind == kindImage {
-		dev, err := loopDevice(resolvedPath(d.store.volumes.image(v.ID)))
+		dev, err := loop.Device(resolvedPath(d.store.volumes.image(v.ID)))
 		if err != nil {
 			return nil, err
 		}
 		if dev != "" {
-			err = resizeLoop(dev)
+			err = loop.Resize(dev)
 			if err == nil && !v.Block {
-				err = growMounted(ctx, dev)
+				err = growMounted(ctx, fileSystems[v.fsType()], dev, r.GetVolumePath())
 			}
 			if err != nil {
 				return nil, err

@@ -12,6 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/csidriver"
 	"github.com/gantry-project/gantry/test/csisanity"
 	"github.com/gantry-project/gantry/test/expect"
+
+	"github.com/gantry-project/gantry/internal/linux/loop"
 )
 
 // start runs a driver in a new directory.
@@ -38,7 +40,7 @@ func newOptions(t *testing.T) csidriver.Options {
 	o := csidriver.Options{Dir: filepath.Join(dir, "volumes"), NodeID: "node-1",
 		Endpoint: filepath.Join(dir, "csi.sock"), Version: "1"}
 	t.Cleanup(func() {
-		if err := csidriver.DetachAll(dir); err != nil {
+		if err := loop.DetachAll(dir); err != nil {
 			t.Error(err)
 		}
 		if err := os.RemoveAll(dir); err != nil {

@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/gantry-project/gantry/internal/linux/loop"
 )
 
 // source is data that is copied.
@@ -53,7 +55,11 @@ func (d *Driver) openSource(v *record) (source, error) {
 	case s.Block != v.Block:
 		return nothing(), status.Errorf(codes.InvalidArgument, "the mode of %s %s is another", kind, id)
 	}
-	v.Kind, v.FSType = s.Kind, s.FSType
+	if has := s.fsType(); !v.Block && s.Kind == kindImage && v.NewFS != "" && v.NewFS != has {
+		return nothing(), status.Errorf(codes.InvalidArgument, "%s %s has the file system %s, not %s", kind, id, has,
+			v.NewFS)
+	}
+	v.Kind, v.FSType, v.NewFS = s.Kind, s.FSType, s.NewFS
 	if kind == "volume" {
 		return volumeSource(from, s)
 	}
@@ -66,7 +72,7 @@ func (d *Driver) openSource(v *record) (source, error) {
 func volumeSource(s recordDir, v *record) (source, error) {
 	out := source{path: s.contents(v), release: func() {}}
 	if v.Block {
-		dev, err := loopDevice(resolvedPath(s.image(v.ID)))
+		dev, err := loop.Device(resolvedPath(s.image(v.ID)))
 		if err != nil || dev == "" {
 			return out, err
 		}
@@ -200,8 +206,8 @@ func (d *Driver) snapshot(ctx context.Context, id string, r *csipb.CreateSnapsho
 	if err != nil {
 		return nil, err
 	}
-	s := &record{ID: id, Name: r.GetName(), Size: v.Size, Kind: v.Kind, Block: v.Block, FSType: v.FSType, Source: v.ID,
-		Created: time.Now()}
+	s := &record{ID: id, Name: r.GetName(), Size: v.Size, Kind: v.Kind, Block: v.Block, FSType: v.FSType, NewFS: v.NewFS,
+		Source: v.ID, Created: time.Now()}
 	made, err := d.store.reserveFor(d.store.snapshots, s)
 	if err != nil {
 		return nil, err

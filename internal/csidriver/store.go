@@ -33,9 +33,11 @@ type record struct {
 	Name    string    `json:"name"`
 	Size    int64     `json:"size"` // bytes
 	Kind    string    `json:"kind"`
-	Block   bool      `json:"block,omitempty"` // raw: no file system is ever made
-	FSType  string    `json:"fsType,omitempty"`
-	Source  string    `json:"source,omitempty"` // snapshot/ID or volume/ID; of a snapshot: the volume's ID
+	Block   bool      `json:"block,omitempty"`   // raw: no file system is ever made
+	FSType  string    `json:"fsType,omitempty"`  // of an image that was used
+	NewFS   string    `json:"newFS,omitempty"`   // to be made at the first use; empty is the default
+	Project uint32    `json:"project,omitempty"` // of a directory whose size a quota enforces
+	Source  string    `json:"source,omitempty"`  // snapshot/ID or volume/ID; of a snapshot: the volume's ID
 	Created time.Time `json:"created"`
 	// Ephemeral volumes go when they are unpublished.
 	Ephemeral bool   `json:"ephemeral,omitempty"`
@@ -50,13 +52,15 @@ type store struct {
 	dir                string
 	volumes, snapshots recordDir
 	mu                 sync.Mutex             // while sizes are added up; never while data is copied
-	reserved           map[string]reservation // by the directory in which an image is going to be
+	reserved           map[string]reservation // by the directory in which a volume is going to be
+	quotas             projectQuotas          // nil: directories take what they can
 }
 
-// reservation is the size of an image that is being made.
+// reservation is the size of a volume that is being made: an image, or a directory with a quota.
 type reservation struct {
-	image string
-	bytes int64
+	image   string
+	project uint32
+	bytes   int64
 }
 
 const (
@@ -257,8 +261,12 @@ func (s *store) available() (int64, error) {
 			return 0, err
 		}
 		for _, r := range all {
-			if _, being := s.reserved[one.path(r.ID)]; r.Kind == kindImage && !being {
-				free -= unused(one.image(r.ID), r.Size)
+			if _, being := s.reserved[one.path(r.ID)]; !being {
+				rest, err := s.unused(reservation{image: one.image(r.ID), project: r.Project, bytes: r.Size}, r.Kind)
+				if err != nil {
+					return 0, err
+				}
+				free -= rest
 			}
 		}
 	}
@@ -266,9 +274,30 @@ func (s *store) available() (int64, error) {
 		if _, err := os.Stat(dir); err == nil { // made, and not said yet
 			p.image = filepath.Join(dir, "disk.img")
 		}
-		free -= unused(p.image, p.bytes)
+		kind := kindImage
+		if p.project != 0 {
+			kind = kindDirectory
+		}
+		rest, err := s.unused(p, kind)
+		if err != nil {
+			return 0, err
+		}
+		free -= rest
 	}
 	return max(0, free), nil
+}
+
+// unused is what a volume can still take of the disk of what it was promised: nothing of a directory
+// without a quota, to which nothing was.
+func (s *store) unused(p reservation, kind string) (int64, error) {
+	switch {
+	case kind == kindImage:
+		return unused(p.image, p.bytes), nil
+	case p.project == 0 || s.quotas == nil:
+		return 0, nil
+	}
+	used, err := s.quotas.used(p.project)
+	return max(0, p.bytes-used), err
 }
 
 // unused is what an image of so many bytes can still take of the disk.
@@ -287,11 +316,19 @@ func (s *store) reserveFor(one recordDir, r *record) (made func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r.making = one.hidden(r.ID)
-	if err := s.reserve(r.Size); err != nil || r.Kind != kindImage {
+	if err := s.reserve(r.Size); err != nil {
 		return func() {}, err
 	}
+	if r.Kind == kindDirectory && one == s.volumes && s.quotas != nil {
+		if r.Project, err = s.chooseProject(r.ID); err != nil {
+			return func() {}, err
+		}
+	}
+	if r.Kind == kindDirectory && r.Project == 0 {
+		return func() {}, nil
+	}
 	dir := one.path(r.ID)
-	s.reserved[dir] = reservation{image: filepath.Join(r.making, "disk.img"), bytes: r.Size}
+	s.reserved[dir] = reservation{image: filepath.Join(r.making, "disk.img"), project: r.Project, bytes: r.Size}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

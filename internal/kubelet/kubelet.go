@@ -113,7 +113,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 			volume.PluginRow{Plugin: k.csi.plugin, Inline: true, PersistentVolume: true, MountOptions: true,
 				FSGroup: true}),
 		Specs:   claim.Resolver{Claims: volumeAPI{o.Client}, Labels: k.nodeLabels},
-		Objects: cache, Mounts: o.Dependencies.Mounts,
+		Objects: cache, Mounts: o.Dependencies.Mounts, Devices: o.Dependencies.FileDevices,
 		Recorder: k.events, Journal: o.Journal, Node: k.nodeView,
 		Changed: func(uid types.UID) { k.podWorkers.ObjectsChanged(uid) },
 		Reject: func(uid types.UID, reason, message string) {

@@ -66,6 +66,8 @@ type Dependencies struct {
 	HostIPs func() []string
 	Cgroups Cgroups
 	Mounts  volume.Mounter
+	// FileDevices keeps the devices of raw volumes open.
+	FileDevices volume.FileDevices
 	// for exec probes, which the journal keeps apart; Options.Runtime when nil
 	ProbeRuntime internalapi.RuntimeService
 	// opens connections of network probes and hooks; nil dials the network

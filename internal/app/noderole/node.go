@@ -28,6 +28,7 @@ import (
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/kubelet/server"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
+	"github.com/gantry-project/gantry/internal/linux/loop"
 	"github.com/gantry-project/gantry/internal/linux/mount"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 	"github.com/gantry-project/gantry/internal/linux/systemdcgroup"
@@ -140,7 +141,7 @@ func (n *Role) Build() (*Node, error) {
 		Journal:    api.sink(),
 		StaticPods: kubelet.StaticPods{Rules: podRules(), Standalone: n.Standalone},
 		Dependencies: kubelet.Dependencies{HostIPs: p.NodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
-			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode,
+			Mounts: mount.Mounter{}, FileDevices: loop.FileDevices{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode,
 			Disk: diskOf, Machine: &info, PluginServices: n.pluginServices(),
 			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
 			NodeStatus: kubelet.NodeStatus{Pressure: evictions.conditions, Processes: tree,

@@ -272,12 +272,49 @@ func holdersMessage(namespace string, holders []*v1.Pod) string {
 	return "Volume is already used by pod(s) " + strings.Join(names, ", ")
 }
 
-// attachment is the VolumeAttachment of the volume and a node, of the name that kubelets know.
+// lostVolume is what VolumeAttachments of a PersistentVolume that is gone tell of it, with their nodes,
+// which name volumes by driver and handle, and the claim that was bound to it. A volume that no node
+// names has no handle: none has it in use.
+func lostVolume(name string, attachments []*storagev1.VolumeAttachment, nodes func(string) *v1.Node,
+	claims []*v1.PersistentVolumeClaim) *v1.PersistentVolume {
+	source := &v1.CSIPersistentVolumeSource{Driver: attachments[0].Spec.Attacher}
+	for _, a := range attachments {
+		n := nodes(a.Spec.NodeName)
+		if n == nil {
+			continue
+		}
+		named := slices.Clone(n.Status.VolumesInUse)
+		for _, at := range n.Status.VolumesAttached {
+			named = append(named, at.Name)
+		}
+		for _, unique := range named {
+			handle, ok := strings.CutPrefix(string(unique), "kubernetes.io/csi/"+source.Driver+"^")
+			if ok && attachmentName(handle, source.Driver, n.Name) == a.Name {
+				source.VolumeHandle = handle
+			}
+		}
+	}
+	v := &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PersistentVolumeSpec{
+		PersistentVolumeSource: v1.PersistentVolumeSource{CSI: source}}}
+	for _, claim := range claims {
+		if claim.Spec.VolumeName == name {
+			v.Spec.ClaimRef = &v1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+		}
+	}
+	return v
+}
+
+// attachmentName is the name that kubelets know.
+func attachmentName(handle, driver, node string) string {
+	return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+driver+node)))
+}
+
+// attachment is the VolumeAttachment of the volume and a node.
 func (in In) attachment(node string) *storagev1.VolumeAttachment {
 	c, name := in.Volume.Spec.CSI, in.Volume.Name
 	return &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: fmt.Sprintf("csi-%x", sha256.Sum256([]byte(c.VolumeHandle+c.Driver+node)))},
+			Name: attachmentName(c.VolumeHandle, c.Driver, node)},
 		Spec: storagev1.VolumeAttachmentSpec{Attacher: c.Driver, NodeName: node,
 			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name}}}
 }

@@ -48,7 +48,9 @@ type controller struct {
 	drivers           storagelisters.CSIDriverLister
 	pods, attachments cache.Indexer
 	unwantedSince     map[string]time.Time // by VolumeAttachment; the worker's alone
-	reported          map[string]string    // last event by volume and Pod; the worker's alone
+	// by name, as last seen, while they have VolumeAttachments; the worker's alone
+	attached map[string]*v1.PersistentVolume
+	reported map[string]string // last event by volume and Pod; the worker's alone
 }
 
 // New returns the controller.
@@ -63,7 +65,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	c := &controller{d, core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister(),
 		core.Nodes().Lister(),
 		store.CSIDrivers().Lister(), pods.GetIndexer(), attachments.GetIndexer(), map[string]time.Time{},
-		map[string]string{}}
+		map[string]*v1.PersistentVolume{}, map[string]string{}}
 	counted.from.Store(c)
 	q := controllerruntime.NewQueue("attachdetach", 1, c.syncHandler)
 	q.Watch(pods, c.keysOfPod)
@@ -188,21 +190,15 @@ func (c *controller) in(key string) (*In, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := c.volumes.Get(key)
-	if err != nil {
-		// Its VolumeAttachments keep the volume by a finalizer of the attacher: there is nothing to
-		// do.
-		return nil, controllerruntime.IgnoreNotFound(err)
-	}
-	if v.Spec.CSI == nil {
-		return nil, nil
-	}
-	in := &In{Now: c.controllerContext.Time(), Volume: v, Attachable: c.attaches(v.Spec.CSI.Driver), Nodes: c.node}
-	present := map[string]bool{}
+	in := &In{Now: c.controllerContext.Time(), Nodes: c.node}
 	for _, o := range found {
-		a := o.(*storagev1.VolumeAttachment)
-		in.Attachments = append(in.Attachments, a)
-		present[a.Name] = true
+		in.Attachments = append(in.Attachments, o.(*storagev1.VolumeAttachment))
+	}
+	if in.Volume, err = c.volume(key, in.Attachments); err != nil || in.Volume == nil || in.Volume.Spec.CSI == nil {
+		return nil, err
+	}
+	if _, err := c.volumes.Get(key); err == nil { // one that is gone is attached no more
+		in.Attachable = c.attaches(in.Volume.Spec.CSI.Driver)
 	}
 	slices.SortFunc(in.Attachments, func(a, b *storagev1.VolumeAttachment) int {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
@@ -214,6 +210,31 @@ func (c *controller) in(key string) (*In, error) {
 		return c.unwantedSince[name]
 	}
 	return in, c.addPods(in)
+}
+
+// volume is the PersistentVolume, or, while one that was removed by force is still attached, what is
+// known of it: what the controller has seen, or else what attachments, nodes and its claim tell. Nil
+// is nothing.
+func (c *controller) volume(key string, found []*storagev1.VolumeAttachment) (*v1.PersistentVolume, error) {
+	v, err := c.volumes.Get(key)
+	if controllerruntime.IgnoreNotFound(err) != nil {
+		return nil, err
+	}
+	switch {
+	case len(found) == 0:
+		delete(c.attached, key)
+		return v, nil
+	case err == nil:
+		c.attached[key] = v
+		return v, nil
+	case c.attached[key] != nil:
+		return c.attached[key], nil
+	}
+	claims, err := c.claims.List(labels.Everything())
+	if err != nil {
+		return nil, err
+	}
+	return lostVolume(key, found, c.node, claims), nil
 }
 
 // addPods adds the Pods that name the volume's claim, and forgets since when attachments are

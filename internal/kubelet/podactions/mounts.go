@@ -1,6 +1,7 @@
 package podactions
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -134,7 +135,8 @@ func (c *operation) devices(m podplan.Member) ([]*runtimeapi.Device, error) {
 		if from.ReadOnly {
 			may = "r"
 		}
-		out = append(out, &runtimeapi.Device{ContainerPath: vd.DevicePath, HostPath: from.Path, Permissions: may})
+		out = append(out, &runtimeapi.Device{ContainerPath: vd.DevicePath, Permissions: may,
+			HostPath: cmp.Or(from.MapPath, from.Path)})
 	}
 	return out, nil
 }

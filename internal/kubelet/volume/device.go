@@ -42,8 +42,11 @@ const (
 	WaitForAttach Part = "WaitForAttach"
 	MountDevice   Part = "MountDevice"
 	MountForPod   Part = "SetUp"
-	Expanding     Part = "expanding" // while it is mounted
-	ExpandInUse   Part = "NodeExpandVolume"
+	// EvalHostSymlinks and MapBlockVolume follow SetUp for raw volumes.
+	EvalHostSymlinks Part = "EvalHostSymlinks"
+	MapBlockVolume   Part = "MapBlockVolume"
+	Expanding        Part = "expanding" // while it is mounted
+	ExpandInUse      Part = "NodeExpandVolume"
 )
 
 // PartError is the failure of a part.
@@ -89,7 +92,8 @@ type VolumeData struct {
 	Block        bool   `json:"block,omitempty"` // volumeMode Block
 	VolumeHandle string `json:"volumeHandle,omitempty"`
 	// DeviceMountPath is the global mount path,
-	// <root>/plugins/kubernetes.io/<plugin>/<driver>/<hash of the handle>/globalmount; empty when
+	// <root>/plugins/kubernetes.io/<plugin>/<driver>/<hash of the handle>/globalmount, of a raw
+	// volume <root>/plugins/kubernetes.io/<plugin>/volumeDevices/staging/<SpecVolID>; empty when
 	// the volume is not staged.
 	DeviceMountPath string `json:"deviceMountPath,omitempty"`
 	// MountedInBoot is the boot of the node in which MountDevice succeeded; only of a staged

@@ -19,6 +19,7 @@ type Mounted struct {
 	PullPolicy v1.PullPolicy
 	ReadOnly   bool         // whatever the volumeMount says
 	Device     bool         // Path is a block device
+	MapPath    string       // the link to it that containers get; empty when it is not mapped
 	Size       Size         // how what it takes is measured
 	Driver     DriverVolume // of a CSI volume: whom to ask first
 	// when SetUp has to be called again though nothing else changed (a token grows old); zero is

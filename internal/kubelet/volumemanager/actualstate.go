@@ -22,7 +22,7 @@ import (
 type actualState struct {
 	mu     sync.Mutex
 	loaded bool
-	staged map[string]*stagedVolume // by global mount path
+	staged map[volume.VolumeID]*stagedVolume
 }
 
 // stagedVolume is one volume of the node. What is done to it follows each other.
@@ -114,7 +114,7 @@ func (f *Manager) forgetUnused(d *stagedVolume) {
 	f.actual.mu.Lock()
 	defer f.actual.mu.Unlock()
 	if len(d.users) == 0 {
-		delete(f.actual.staged, d.data.DeviceMountPath)
+		delete(f.actual.staged, idOf(d.data))
 	}
 }
 
@@ -148,13 +148,18 @@ func (f *Manager) StagedVolumes() ([]volume.VolumeData, error) {
 	return out, nil
 }
 
+// idOf is what tells volumes apart, whatever PersistentVolumes they are behind.
+func idOf(d volume.VolumeData) volume.VolumeID {
+	return volume.VolumeID{DriverName: d.DriverName, VolumeHandle: d.VolumeHandle}
+}
+
 // find is the staged volume of the data, made known if it is not. The caller holds mu.
 func (a *actualState) find(data volume.VolumeData) *stagedVolume {
-	d := a.staged[data.DeviceMountPath]
+	d := a.staged[idOf(data)]
 	if d == nil {
 		data.VolumeName, data.MountedInBoot = "", ""
 		d = &stagedVolume{data: data, locked: make(chan struct{}, 1), users: map[podVolume]bool{}}
-		a.staged[data.DeviceMountPath] = d
+		a.staged[idOf(data)] = d
 	}
 	return d
 }
@@ -177,8 +182,10 @@ func (f *Manager) loadActualState() error {
 		staged := func(_ string, data volume.VolumeData) {
 			f.actual.find(data).mounted = data.MountedInBoot != "" && data.MountedInBoot == f.bootID
 		}
-		if err := f.eachVolumeData(filepath.Join(devices, "*", "*"), staged); err != nil {
-			return err
+		for _, in := range []string{"*/*", filepath.Join(volumeDevicesDir, "*", deviceDataDir)} {
+			if err := f.eachVolumeData(filepath.Join(devices, in), staged); err != nil {
+				return err
+			}
 		}
 		used := func(dir string, data volume.VolumeData) {
 			if data.DeviceMountPath != "" {

@@ -78,11 +78,12 @@ func (f *Manager) mountDevice(ctx context.Context, t volume.Plugin, a *volume.Mo
 		return err
 	}
 	defer d.unlock()
+	a.Data.DeviceMountPath = d.data.DeviceMountPath // another PersistentVolume's of the same volume, maybe
 	if d.mounted {
 		return nil
 	}
 	d.removed = false
-	if err := writeVolumeData(filepath.Dir(data.DeviceMountPath), d.data); err != nil {
+	if err := writeVolumeData(stagedDataDir(d.data), d.data); err != nil {
 		return err
 	}
 	hang := slowStep{"staging of volume " + data.VolumeName, data.DeviceMountPath, csiDriver(data)}
@@ -102,7 +103,7 @@ func (f *Manager) mountDevice(ctx context.Context, t volume.Plugin, a *volume.Mo
 	}
 	done := d.data
 	done.MountedInBoot = f.bootID
-	if err := writeVolumeData(filepath.Dir(data.DeviceMountPath), done); err != nil {
+	if err := writeVolumeData(stagedDataDir(done), done); err != nil {
 		return err
 	}
 	d.mounted = true
@@ -150,7 +151,7 @@ func (f *Manager) unmountDevice(ctx context.Context, ref journal.Ref, d *stagedV
 	if d.removed || f.inUse(d) { // another one, who waited no less, did it
 		return nil
 	}
-	dir := filepath.Dir(d.data.DeviceMountPath)
+	dir := stagedDataDir(d.data)
 	m, ok := f.d.Plugins.FindPluginByName(d.data.PluginName).(volume.DeviceMountableVolumePlugin)
 	if !ok {
 		return fmt.Errorf("%s: no volume type of this node staged it; remove it by hand", dir)
@@ -164,13 +165,23 @@ func (f *Manager) unmountDevice(ctx context.Context, ref journal.Ref, d *stagedV
 		if err := m.UnmountDevice(ctx, d.data); err != nil {
 			return err
 		}
-		return volumedir.Remove(f.d.Mounts, dir)
+		return f.removeStaged(d.data)
 	})
 	if err != nil {
 		return fmt.Errorf("UnmountDevice failed for volume %q : %w", d.data.SpecVolID, err)
 	}
 	d.removed = true
 	f.forgetUnused(d)
+	return nil
+}
+
+// removeStaged removes what was made for a volume that is unstaged.
+func (f *Manager) removeStaged(d volume.VolumeData) error {
+	dir := stagedDataDir(d)
+	if err := volumedir.Remove(f.d.Mounts, dir); err != nil || filepath.Base(dir) != deviceDataDir {
+		return err
+	}
+	_ = os.Remove(filepath.Dir(dir)) // kept by a device that is still mapped
 	return nil
 }
 

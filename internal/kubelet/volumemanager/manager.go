@@ -43,6 +43,7 @@ type Deps struct {
 	Specs         SpecResolver // what is behind claims
 	Objects       ObjectCache
 	Mounts        volume.Mounter
+	Devices       volume.FileDevices // of raw volumes
 	Recorder      Recorder
 	Journal       journal.Sink
 	Node          func(pod *v1.Pod) volume.NodeView
@@ -63,8 +64,9 @@ type Manager struct {
 	mu   sync.Mutex
 	pods map[types.UID]*podVolumes
 
-	bootID string
-	actual actualState
+	bootID  string
+	actual  actualState
+	mapping sync.Mutex // while files of raw volumes, and the directories of them, are made or removed
 }
 
 // podVolumes is what is known of one Pod's volumes. It is held for the length of a call, so that
@@ -131,7 +133,7 @@ func (s *podVolumes) unlock() { <-s.locked }
 // New returns a Manager.
 func New(d Deps) *Manager {
 	return &Manager{d: d, pods: map[types.UID]*podVolumes{}, bootID: cmp.Or(d.BootID, bootID()),
-		actual: actualState{staged: map[string]*stagedVolume{}}}
+		actual: actualState{staged: map[volume.VolumeID]*stagedVolume{}}}
 }
 
 // Objects is the cache of the ConfigMaps and Secrets that held Pods refer to; environment variables

@@ -108,12 +108,13 @@ func (f *Manager) reconcile(ctx context.Context, pod *v1.Pod,
 //	   |                                              | MountDevice [NodeStageVolume], unless done
 //	   |                                              v
 //	   | <----------------------------------------- staged at the global mount path, for all Pods
-//	   | SetUp [NodePublishVolume]                    |
+//	   | SetUp [NodePublishVolume], and mapDevice     |
+//	   | of a raw volume                              |
 //	   v                                              |
 //	ready ---+ SetUp again when content changes       |
 //	   | ^---+ (RequiresRemount)                      |
 //	   |                                              |
-//	   | TearDown [NodeUnpublishVolume]               |
+//	   | unmapDevice, TearDown [NodeUnpublishVolume]  |
 //	   v                                              v
 //	vol_data.json is removed -- releaseDevice ---> a Pod less uses it
 //	   |                                              | after the last: UnmountDevice
@@ -214,9 +215,12 @@ func (f *Manager) setUpSpec(ctx context.Context, args volume.MounterArgs, t volu
 		return nil
 	}
 	args.Attempted = func(path string) { f.attempt(pod.UID, spec, args.Data, path) }
+	block, blocks := t.(volume.BlockVolumePlugin)
 	hang := slowStep{"set-up of volume " + v.Name, args.Dir, csiDriver(args.Data)}
 	err = f.withHangReport(s.ref, hang, func() (err error) {
-		m, err = t.SetUp(ctx, args)
+		if m, err = t.SetUp(ctx, args); err == nil && blocks && spec.Block() {
+			m.MapPath, err = f.mapDevice(block, pod.UID, spec.Name(), m.Path)
+		}
 		return err
 	})
 	if err != nil {
@@ -225,6 +229,9 @@ func (f *Manager) setUpSpec(ctx context.Context, args volume.MounterArgs, t volu
 	m.Name, m.Type = v.Name, t.Name()
 	if spec.PersistentVolume != nil {
 		m.Type = "persistentVolumeClaim"
+	}
+	if !again && m.MapPath != "" {
+		f.recordMapped(pod, block, spec.Name())
 	}
 	if !again {
 		f.put(pod, journal.VolumeReady{Volume: v.Name, Type: m.Type, Took: journal.Took(time.Since(startedAt))})

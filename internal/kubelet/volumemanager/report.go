@@ -112,6 +112,9 @@ func words(b failure) (what, why string) {
 			volume.MountDevice:   "MapVolume.SetUpDevice failed",
 			volume.MountForPod:   "MapVolume.MapPodDevice failed",
 			volume.Expanding:     "MapVolume.MarkVolumeAsMounted failed while expanding volume",
+
+			volume.EvalHostSymlinks: "MapVolume.EvalHostSymlinks failed",
+			volume.MapBlockVolume:   "MapVolume.MapBlockVolume failed",
 		}[part.Part], "FailedMapVolume"
 	}
 	return map[volume.Part]string{
@@ -159,6 +162,8 @@ func remedy(v *v1.Volume, err error) string {
 	case errors.As(err, &part) && part.Part == volume.WaitForAttach:
 		return "look at the volume's VolumeAttachment and at who attaches volumes of its driver: kubectl get " +
 			"volumeattachments"
+	case errors.As(err, &part) && part.Part == volume.MapBlockVolume:
+		return "look at the loop devices of the node, of which one keeps the volume's device open: losetup -l"
 	case errors.As(err, &part):
 		return "look at the driver of the volume on this node"
 	case strings.Contains(text, "non-existent"):

@@ -93,7 +93,7 @@ func (f *Manager) release(ctx context.Context, ref journal.Ref, uid types.UID) e
 
 // CleanupOrphans releases the directories and volumes of Pods that known does not have (upstream:
 // cleanupOrphanedPodDirs), and returns the uids of those released; then it unstages the volumes
-// that no Pod uses. They are released side by side: one that hangs is in the error, goes on by
+// that no Pod uses, and unmaps raw ones that are mapped for no Pod. They are released side by side: one that hangs is in the error, goes on by
 // itself, and keeps no other.
 func (f *Manager) CleanupOrphans(ctx context.Context, known func(types.UID) bool) ([]types.UID, error) {
 	entries, err := os.ReadDir(filepath.Join(f.d.Root, podsDir))
@@ -126,7 +126,7 @@ func (f *Manager) CleanupOrphans(ctx context.Context, known func(types.UID) bool
 		})
 	}
 	all.Wait()
-	failed = append(failed, f.cleanupDevices(ctx))
+	failed = append(failed, f.unmapOrphans(known), f.cleanupDevices(ctx))
 	slices.Sort(released)
 	return released, errors.Join(failed...)
 }
@@ -150,6 +150,11 @@ func (f *Manager) tearDown(ctx context.Context, ref journal.Ref, uid types.UID, 
 			return err
 		}
 		a.Data = volume.VolumeData{PluginName: t.Name(), VolumeName: d.Name, SpecVolID: d.Name}
+	}
+	if b, ok := t.(volume.BlockVolumePlugin); ok && a.Data.Block {
+		if err := f.unmapDevice(b, uid, a.Data.SpecVolID); err != nil {
+			return err
+		}
 	}
 	if err := t.TearDown(ctx, a); err != nil {
 		return err

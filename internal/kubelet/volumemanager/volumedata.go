@@ -41,11 +41,24 @@ func (f *Manager) newVolumeData(pod *v1.Pod, s volume.Spec, t volume.Plugin) (vo
 		return d, fmt.Errorf("%q is no name of a driver", id.DriverName)
 	}
 	d.DriverName, d.VolumeHandle = id.DriverName, id.VolumeHandle
-	if m.CanDeviceMount(s) {
+	switch _, raw := t.(volume.BlockVolumePlugin); {
+	case m.CanDeviceMount(s) && raw && d.Block:
+		d.DeviceMountPath = filepath.Join(f.devicesDir(t), volumeDevicesDir, stagingDir, d.SpecVolID)
+	case m.CanDeviceMount(s):
 		d.DeviceMountPath = filepath.Join(f.devicesDir(t), id.DriverName,
 			fmt.Sprintf("%x", sha256.Sum256([]byte(id.VolumeHandle))), globalMount)
 	}
 	return d, nil
+}
+
+// stagedDataDir is where it is stored that the volume is staged. It goes with what is beside it when
+// the volume is unstaged.
+func stagedDataDir(d volume.VolumeData) string {
+	dir := filepath.Dir(d.DeviceMountPath)
+	if d.Block && filepath.Base(dir) == stagingDir {
+		return filepath.Join(filepath.Dir(dir), d.SpecVolID, deviceDataDir)
+	}
+	return dir
 }
 
 // devicesDir is where the plugin's staged volumes are, like <root>/plugins/kubernetes.io/csi.

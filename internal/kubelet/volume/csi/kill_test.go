@@ -71,6 +71,9 @@ func killedAt(t *testing.T, kind string, x *killing) {
 	of := "*/*" // of drivers
 	if kind == "raw" {
 		of = "volumeDevices/*/*" // staging and publish themselves stay
+		if len(x.held) > 0 {
+			t.Errorf("kept open: %v, want nothing", x.held)
+		}
 	}
 	for _, dir := range []string{"pods/*", "plugins/kubernetes.io/csi/" + of} {
 		if left, _ := filepath.Glob(filepath.Join(x.root, dir)); len(left) > 0 {

@@ -48,7 +48,10 @@ type Plugin struct {
 	SELinux  bool // the node enforces or logs by SELinux
 }
 
-var _ volume.DeviceMountableVolumePlugin = Plugin{}
+var (
+	_ volume.DeviceMountableVolumePlugin = Plugin{}
+	_ volume.BlockVolumePlugin           = Plugin{}
+)
 
 // Name is the field of the sources.
 func (Plugin) Name() string { return "csi" }
@@ -162,9 +165,17 @@ func (p Plugin) secrets(ctx context.Context, ref *v1.SecretReference) (map[strin
 	return out, nil
 }
 
+// volumeDevicesDir is of raw volumes, below the kubelet's directory.
+const volumeDevicesDir = "plugins/kubernetes.io/csi/volumeDevices"
+
+// GlobalMapPath is upstream's.
+func (Plugin) GlobalMapPath(specName string) string {
+	return filepath.Join(volumeDevicesDir, specName, "dev")
+}
+
 // blockPath is where a block volume is published for a Pod, as upstream.
 func (p Plugin) blockPath(specVolID, uid string) string {
-	return filepath.Join(p.Root, "plugins", "kubernetes.io", "csi", "volumeDevices", "publish", specVolID, uid)
+	return filepath.Join(p.Root, volumeDevicesDir, "publish", specVolID, uid)
 }
 
 // podUID is the Pod's of a volume's directory, <root>/pods/<uid>/volumes/<plugin>/<name>.

@@ -128,6 +128,7 @@ type rig struct {
 	selinux bool              // of the node
 	hangs   time.Duration     // after which a step is said to hang; 0 is the default
 	ended   []string          // Pods that were rejected
+	held    fileDevices
 }
 
 // kernel is a kernel with the rig's mounts.
@@ -150,7 +151,7 @@ const handle = "vol/1"
 func newRig(t *testing.T, capabilities ...csipb.NodeServiceCapability_RPC_Type) *rig {
 	t.Helper()
 	no := false
-	r := &rig{t: t, root: t.TempDir(), api: &fakeAPI{claim: &v1.PersistentVolumeClaim{},
+	r := &rig{t: t, root: t.TempDir(), held: fileDevices{}, api: &fakeAPI{claim: &v1.PersistentVolumeClaim{},
 		driver: &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{AttachRequired: &no}}}}
 	r.driver = (&csitest.Driver{Name: "disk.example.com", Capabilities: append(capabilities,
 		csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)}).Start(t)
@@ -181,7 +182,7 @@ func (r *rig) start() {
 	r.Manager = volumemanager.New(volumemanager.Deps{Root: r.root, BootID: "boot", Specs: r,
 		Objects: volumetest.NewObjects(),
 		Plugins: volume.PluginMgr{{Plugin: p, Inline: true, PersistentVolume: true, MountOptions: true, FSGroup: true}},
-		Mounts:  kernel{r: r}, Recorder: r, Journal: r, HangThreshold: r.hangs,
+		Mounts:  kernel{r: r}, Devices: r.held, Recorder: r, Journal: r, HangThreshold: r.hangs,
 		Reject: func(uid types.UID, reason, message string) {
 			r.ended = append(r.ended, fmt.Sprint(uid, " ", reason, " ", message))
 		},
@@ -554,31 +555,6 @@ func TestInlineVolume(t *testing.T) {
 	if want, got := []string{"NodePublishVolume " + id, "NodeUnpublishVolume " + id}, r.driver.Calls(); !slices.Equal(
 		want, got) {
 		t.Errorf("calls %v, want %v", got, want)
-	}
-}
-
-func TestBlockVolume(t *testing.T) {
-	r := newRig(t)
-	block := v1.PersistentVolumeBlock
-	r.pv.Spec.VolumeMode = &block
-	pod := claiming("a")
-	pod.Spec.Containers[0] = v1.Container{Name: "c", VolumeDevices: []v1.VolumeDevice{{Name: "v"}}}
-	m := r.mount(pod)
-	want := filepath.Join(r.root, "plugins/kubernetes.io/csi/volumeDevices/publish/pv/a")
-	if m.Path != want || !m.Device {
-		t.Errorf("got %+v, want the device %s", m, want)
-	}
-	if c := r.driver.Request("NodeStageVolume").(*csipb.NodeStageVolumeRequest).GetVolumeCapability(); c.GetBlock() ==
-		nil {
-		t.Errorf("staged as %v, want block", c)
-	}
-	r.driver.Calls()
-	r.start()
-	r.register()
-	r.unmount("a")
-	r.calls("NodeUnpublishVolume", "NodeUnstageVolume")
-	if got := r.driver.Request("NodeUnpublishVolume").(*csipb.NodeUnpublishVolumeRequest).GetTargetPath(); got != want {
-		t.Errorf("unpublished %s, want %s", got, want)
 	}
 }
 

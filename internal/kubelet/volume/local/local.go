@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 )
@@ -24,6 +25,11 @@ func (Plugin) Dir() string { return "kubernetes.io~local-volume" }
 
 // RequiresRemount is false.
 func (Plugin) RequiresRemount(volume.Spec) bool { return false }
+
+// GlobalMapPath is upstream's.
+func (p Plugin) GlobalMapPath(specName string) string {
+	return filepath.Join("plugins", p.Dir(), "volumeDevices", specName)
+}
 
 // SetUp checks the path, and gives a directory to the Pod's group.
 func (Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {

@@ -170,6 +170,13 @@ func (d *Driver) Left() map[string]string {
 	return out
 }
 
+// Staged has a volume be staged at a path, as by an earlier process of the driver.
+func (d *Driver) Staged(id, path string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.has.staged[id] = path
+}
+
 // AddNodes has volumes be attached to further nodes, by the ids that drivers give them.
 func (d *Driver) AddNodes(ids ...string) {
 	d.mu.Lock()

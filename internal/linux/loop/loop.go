@@ -1,4 +1,4 @@
-package csidriver
+package loop
 
 import (
 	"errors"
@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// loopDevice finds the loop device of an image; empty when it has none. The path that the kernel
+// Device finds the loop device of an image; empty when it has none. The path that the kernel
 // names is that of the process which attached it, and another one in another container: the file
 // is the same when its device and inode are.
-func loopDevice(image string) (string, error) {
+func Device(image string) (string, error) {
 	var st unix.Stat_t
 	if err := unix.Stat(image, &st); errors.Is(err, unix.ENOENT) {
 		return "", nil
@@ -32,7 +32,7 @@ func loopDevice(image string) (string, error) {
 			continue
 		}
 		dev := "/dev/" + strings.Split(file, "/")[3]
-		if is, err := isLoopOf(dev, &st); err != nil {
+		if is, err := isDeviceOf(dev, &st); err != nil {
 			return "", err
 		} else if is {
 			return dev, nil
@@ -41,10 +41,10 @@ func loopDevice(image string) (string, error) {
 	return "", nil
 }
 
-// isLoopOf tells whether a loop device is one of the file.
-func isLoopOf(dev string, image *unix.Stat_t) (bool, error) {
+// isDeviceOf tells whether a loop device is one of the file.
+func isDeviceOf(dev string, image *unix.Stat_t) (bool, error) {
 	if n, err := strconv.Atoi(strings.TrimPrefix(dev, "/dev/loop")); err == nil {
-		if err := makeLoopNode(dev, n); err != nil {
+		if err := makeNode(dev, n); err != nil {
 			return false, err
 		}
 	}
@@ -60,13 +60,13 @@ func isLoopOf(dev string, image *unix.Stat_t) (bool, error) {
 	return err == nil && info.Device == image.Dev && info.Inode == image.Ino, err
 }
 
-// attachLoop gives the image a loop device, unless it has one.
-func attachLoop(image string) (string, error) {
+// Attach gives the image a loop device, unless it has one.
+func Attach(image string) (string, error) {
 	image, err := filepath.EvalSymlinks(image)
 	if err != nil {
 		return "", err
 	}
-	if dev, err := loopDevice(image); err != nil || dev != "" {
+	if dev, err := Device(image); err != nil || dev != "" {
 		return dev, err
 	}
 	file, err := os.OpenFile(image, os.O_RDWR, 0)
@@ -74,6 +74,11 @@ func attachLoop(image string) (string, error) {
 		return "", err
 	}
 	defer file.Close()
+	return attach(file, image, 0)
+}
+
+// attach gives an open file a loop device that is free.
+func attach(file *os.File, name string, flags uint32) (string, error) {
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
 	if err != nil {
 		return "", fmt.Errorf("no loop devices on this node: %w", err)
@@ -85,10 +90,10 @@ func attachLoop(image string) (string, error) {
 			return "", fmt.Errorf("no loop device is free: %w", err)
 		}
 		dev := fmt.Sprintf("/dev/loop%d", n)
-		if err := makeLoopNode(dev, n); err != nil {
+		if err := makeNode(dev, n); err != nil {
 			return "", err
 		}
-		err = configureLoop(dev, image, file)
+		err = configure(dev, name, file, flags)
 		if err == nil {
 			return dev, nil
 		}
@@ -99,8 +104,8 @@ func attachLoop(image string) (string, error) {
 	return "", errors.New("no loop device is free")
 }
 
-// makeLoopNode makes the device's file where nobody does (a /dev that is no devtmpfs).
-func makeLoopNode(dev string, n int) error {
+// makeNode makes the device's file where nobody does (a /dev that is no devtmpfs).
+func makeNode(dev string, n int) error {
 	if _, err := os.Stat(dev); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -111,30 +116,30 @@ func makeLoopNode(dev string, n int) error {
 	return err
 }
 
-func configureLoop(dev, image string, file *os.File) error {
+func configure(dev, image string, file *os.File, flags uint32) error {
 	f, err := os.OpenFile(dev, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	config := unix.LoopConfig{Fd: uint32(file.Fd())}
+	config := unix.LoopConfig{Fd: uint32(file.Fd()), Info: unix.LoopInfo64{Flags: flags}}
 	copy(config.Info.File_name[:len(config.Info.File_name)-1], image)
 	return unix.IoctlLoopConfigure(int(f.Fd()), &config)
 }
 
-// detachLoop takes the image's loop device away. It is a success when it has none.
-func detachLoop(image string) error {
+// Detach takes the image's loop device away. It is a success when it has none.
+func Detach(image string) error {
 	if real, err := filepath.EvalSymlinks(image); err == nil {
 		image = real
 	}
-	dev, err := loopDevice(image)
+	dev, err := Device(image)
 	if err != nil || dev == "" {
 		return err
 	}
-	return clearLoop(dev)
+	return release(dev)
 }
 
-func clearLoop(dev string) error {
+func release(dev string) error {
 	f, err := os.OpenFile(dev, os.O_RDWR, 0)
 	if err != nil {
 		return err
@@ -146,7 +151,7 @@ func clearLoop(dev string) error {
 	return nil
 }
 
-// DetachAll takes the loop devices of all images below dir away. None may be mounted.
+// DetachAll takes the loop devices of all files and devices below dir away. None may be mounted.
 func DetachAll(dir string) error {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
@@ -160,14 +165,14 @@ func DetachAll(dir string) error {
 		text, err := os.ReadFile(file)
 		image, _ := strings.CutSuffix(strings.TrimSuffix(string(text), "\n"), " (deleted)")
 		if err == nil && strings.HasPrefix(image, dir+"/") {
-			failed = append(failed, clearLoop("/dev/"+strings.Split(file, "/")[3]))
+			failed = append(failed, release("/dev/"+strings.Split(file, "/")[3]))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// resizeLoop has the device see that its image grew.
-func resizeLoop(dev string) error {
+// Resize has the device see that its image grew.
+func Resize(dev string) error {
 	f, err := os.OpenFile(dev, os.O_RDWR, 0)
 	if err != nil {
 		return err
