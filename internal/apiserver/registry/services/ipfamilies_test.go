@@ -62,6 +62,7 @@ func TestFamiliesOfANewService(t *testing.T) {
 	const notDual = `spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for ` +
 		`dual-stack services`
 	const no6 = `spec.ipFamilies[%d]: Invalid value: "IPv6": not configured on this cluster`
+	const noFamily = "spec.clusterIPs[%d]: Invalid value: [%s]: IPv6 is not configured on this cluster"
 	const several = `spec.ipFamilyPolicy: Invalid value: "SingleStack": must be 'RequireDualStack' or ` +
 		`'PreferDualStack' when multiple %s are specified`
 	for _, c := range []struct {
@@ -78,17 +79,18 @@ func TestFamiliesOfANewService(t *testing.T) {
 		{families: "6", one: fmt.Sprintf(no6, 0), two: "SingleStack [IPv6] [fd00::11]"},
 		{policy: prefer, families: "6", one: fmt.Sprintf(no6, 0),
 			two: "PreferDualStack [IPv6 IPv4] [fd00::11 10.0.0.17]"},
-		{families: "4 6", one: "[" + notDual + ", " + fmt.Sprintf(no6, 1) + "]",
+		{policy: require, families: "4 6", one: "[" + notDual + ", " + fmt.Sprintf(no6, 1) + "]",
 			two: "RequireDualStack [IPv4 IPv6] [10.0.0.17 fd00::11]"},
-		{families: "6 4", one: "[" + notDual + ", " + fmt.Sprintf(no6, 0) + "]",
+		{policy: require, families: "6 4", one: "[" + notDual + ", " + fmt.Sprintf(no6, 0) + "]",
 			two: "RequireDualStack [IPv6 IPv4] [fd00::11 10.0.0.17]"},
+		{families: "4 6", one: fmt.Sprintf(several, "IP families"), two: fmt.Sprintf(several, "IP families")},
 		{policy: single, families: "4 6", one: fmt.Sprintf(several, "IP families"),
 			two: fmt.Sprintf(several, "IP families")},
 		{policy: single, ips: "10.0.0.1 fd00::1",
-			one: "[" + fmt.Sprintf(several, "cluster IPs") + ", " + fmt.Sprintf(several, "IP families") + "]",
-			two: "[" + fmt.Sprintf(several, "cluster IPs") + ", " + fmt.Sprintf(several, "IP families") + "]"},
-		{ips: "fd00::1", one: fmt.Sprintf(no6, 0), two: "SingleStack [IPv6] [fd00::1]"},
-		{ips: "10.0.0.1 fd00::1", one: "[" + notDual + ", " + fmt.Sprintf(no6, 1) + "]",
+			one: "[" + fmt.Sprintf(several, "cluster IPs") + ", " + fmt.Sprintf(noFamily, 1, `"10.0.0.1","fd00::1"`) + "]",
+			two: fmt.Sprintf(several, "cluster IPs")},
+		{ips: "fd00::1", one: fmt.Sprintf(noFamily, 0, `"fd00::1"`), two: "SingleStack [IPv6] [fd00::1]"},
+		{policy: require, ips: "10.0.0.1 fd00::1", one: fmt.Sprintf(noFamily, 1, `"10.0.0.1","fd00::1"`),
 			two: "RequireDualStack [IPv4 IPv6] [10.0.0.1 fd00::1]"},
 		{policy: prefer, ips: "10.0.0.1", one: "PreferDualStack [IPv4] [10.0.0.1]",
 			two: "PreferDualStack [IPv4 IPv6] [10.0.0.1 fd00::11]"},
@@ -148,11 +150,24 @@ func TestFamiliesOfAnUpdate(t *testing.T) {
 		name, from string // policy of the stored Service
 		change     func(*v1.Service)
 		want, free string // free: an address that the update gives back
+		ips        string // of the stored Service
+		refused    string
 	}{
 		{name: "nothing", from: "PreferDualStack", change: func(*v1.Service) {}, want: two},
 		{name: "left out", from: "PreferDualStack", change: func(s *v1.Service) {
 			s.Spec.IPFamilies, s.Spec.IPFamilyPolicy, s.Spec.ClusterIPs, s.Spec.ClusterIP = nil, nil, nil, ""
 		}, want: two},
+		{name: "an address less", from: "PreferDualStack", change: func(s *v1.Service) {
+			s.Spec.ClusterIPs = s.Spec.ClusterIPs[:1]
+		}, refused: `spec.ipFamilyPolicy: Invalid value: "PreferDualStack": must be 'SingleStack' to release the ` +
+			`secondary cluster IP`},
+		{name: "a family less", from: "RequireDualStack", change: func(s *v1.Service) {
+			s.Spec.IPFamilies = s.Spec.IPFamilies[:1]
+		}, refused: `spec.ipFamilyPolicy: Invalid value: "RequireDualStack": must be 'SingleStack' to release the ` +
+			`secondary IP family`},
+		{name: "headless", from: "PreferDualStack", ips: "None", change: func(s *v1.Service) {
+			s.Spec.IPFamilies, s.Spec.IPFamilyPolicy = nil, new(v1.IPFamilyPolicySingleStack)
+		}, want: "SingleStack[IPv4] [None]"},
 		{name: "the policy alone", from: "PreferDualStack", change: func(s *v1.Service) {
 			s.Spec.IPFamilyPolicy = new(v1.IPFamilyPolicySingleStack)
 		}, want: "SingleStack[IPv4] [10.0.0.17]", free: "fd00::11"},
@@ -171,15 +186,17 @@ func TestFamiliesOfAnUpdate(t *testing.T) {
 		}, want: "nil[] []", free: "10.0.0.17"},
 	} {
 		a := families(t, "10.0.0.0/24", "fd00::/120")
-		old := asked(c.from, "", "")
+		old := asked(c.from, "", c.ips)
 		if err := create(a, old); err != nil {
 			t.Fatal(err)
 		}
 		s := old.DeepCopy()
 		c.change(s)
 		finish, err := a.begin(t.Context(), s, old, false)
-		if err != nil {
-			t.Errorf("%s: got error %v, want none", c.name, err)
+		if c.refused != "" || err != nil {
+			if err == nil || got(s, err) != c.refused {
+				t.Errorf("%s: got error %v, want %q", c.name, err, c.refused)
+			}
 			continue
 		}
 		dropTypeDependentFields(s, old)
@@ -188,6 +205,9 @@ func TestFamiliesOfAnUpdate(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", c.name, g, c.want)
 		}
 		for _, ip := range old.Spec.ClusterIPs {
+			if ip == v1.ClusterIPNone {
+				continue
+			}
 			p := a.poolOf(familyOf(ip), ip)
 			free := c.free == ip || c.free == "10.0.0.17"
 			if taken := p.allocated.get(p.offset(netip.MustParseAddr(ip))); taken == free {
