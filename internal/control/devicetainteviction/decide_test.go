@@ -2,6 +2,7 @@ package devicetainteviction
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +53,14 @@ func rule(name string, effect resourceapi.DeviceTaintEffect,
 	s *resourceapi.DeviceTaintSelector) *resourceapi.DeviceTaintRule {
 	return &resourceapi.DeviceTaintRule{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)},
 		Spec: resourceapi.DeviceTaintRuleSpec{DeviceSelector: s, Taint: taint(effect)}}
+}
+
+// madeFor makes the claim one that was made from a template, for the Pod p with that UID.
+func madeFor(w *fixture, uid types.UID) {
+	w.pod.Spec.ResourceClaims[0] = corev1.PodResourceClaim{Name: "gpu", ResourceClaimTemplateName: new("t")}
+	w.pod.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: new("c")}}
+	w.claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "p", UID: uid,
+		Controller: new(true)}}
 }
 
 func (w *fixture) tolerate(t ...resourceapi.DeviceToleration) {
@@ -154,6 +163,61 @@ func TestDecide(t *testing.T) {
 			w.claim.Status.ReservedFor[0].UID = "before"
 		}},
 		"no longer allocated": {set: func(w *fixture) { bySlice(w); w.claim.Status.Allocation = nil }},
+		"the shortest time comes first": {
+			func(w *fixture) { bySlice(w); w.tolerate(exists(new(int64(5))), exists(new(int64(300)))) }, true,
+			t0.Add(5 * time.Second), "ResourceSlice s d/node-1/gpu-0 taint #0"},
+		"no time among others": {
+			func(w *fixture) { bySlice(w); w.tolerate(exists(new(int64(0))), exists(new(int64(300)))) }, true,
+			t0, "ResourceSlice s d/node-1/gpu-0 taint #0"},
+		"for ever after a time": {
+			set: func(w *fixture) { bySlice(w); w.tolerate(exists(new(int64(5))), exists(nil)) }},
+		"a time for another taint": {func(w *fixture) {
+			bySlice(w)
+			w.tolerate(resourceapi.DeviceToleration{Key: "other", Operator: resourceapi.DeviceTolerationOpExists})
+		}, true, t0, "ResourceSlice s d/node-1/gpu-0 taint #0"},
+		"the earliest of two taints": {func(w *fixture) {
+			early := taint(execute)
+			early.TimeAdded = new(metav1.NewTime(t0.Add(-time.Minute)))
+			w.slices = []*resourceapi.ResourceSlice{slice("s", 1, taint(execute), early)}
+		}, true, t0.Add(-time.Minute),
+			"ResourceSlice s d/node-1/gpu-0 taint #0, ResourceSlice s d/node-1/gpu-0 taint #1"},
+		"the earliest comes first": {func(w *fixture) {
+			late := taint(execute)
+			late.TimeAdded = new(metav1.NewTime(t0.Add(time.Minute)))
+			w.slices = []*resourceapi.ResourceSlice{slice("s", 1, taint(execute), late)}
+		}, true, t0, "ResourceSlice s d/node-1/gpu-0 taint #0, ResourceSlice s d/node-1/gpu-0 taint #1"},
+		"in another slice of the generation": {func(w *fixture) {
+			first := slice("first", 2)
+			first.Spec.Devices = first.Spec.Devices[:1]
+			w.slices = []*resourceapi.ResourceSlice{slice("old", 1), first, slice("s", 2, taint(execute))}
+		}, true, t0, "ResourceSlice s d/node-1/gpu-0 taint #0"},
+		"of an older generation, which comes last": {set: func(w *fixture) {
+			w.slices = []*resourceapi.ResourceSlice{slice("new", 2), slice("old", 1, taint(execute))}
+		}},
+		"by a rule for another driver": {set: func(w *fixture) {
+			w.rules = append(w.rules, rule("other", execute, &resourceapi.DeviceTaintSelector{Driver: new("e")}))
+		}},
+		"by a rule for another pool": {set: func(w *fixture) {
+			w.rules = append(w.rules, rule("other", execute, &resourceapi.DeviceTaintSelector{Driver: new("d"),
+				Pool: new("node-2")}))
+		}},
+		"it has failed": {set: func(w *fixture) { bySlice(w); w.pod.Status.Phase = corev1.PodFailed }},
+		"no claim":      {set: func(w *fixture) { bySlice(w); w.pod.Spec.ResourceClaims[0].ResourceClaimName = new("d") }},
+		"a claim made for it": {func(w *fixture) {
+			bySlice(w)
+			madeFor(w, "u")
+		}, true, t0, "ResourceSlice s d/node-1/gpu-0 taint #0"},
+		"a claim made for its predecessor": {set: func(w *fixture) { bySlice(w); madeFor(w, "before") }},
+		"a second device": {func(w *fixture) {
+			r := &w.claim.Status.Allocation.Devices.Results
+			*r = append([]resourceapi.DeviceRequestAllocationResult{{Driver: "d", Pool: "node-1", Device: "gpu-1"}}, *r...)
+			bySlice(w)
+		}, true, t0, "ResourceSlice s d/node-1/gpu-0 taint #0"},
+		"a rule for both devices counts once": {func(w *fixture) {
+			r := &w.claim.Status.Allocation.Devices.Results
+			*r = append(*r, resourceapi.DeviceRequestAllocationResult{Driver: "d", Pool: "node-1", Device: "gpu-1"})
+			w.rules = append(w.rules, rule("all", execute, &resourceapi.DeviceTaintSelector{}))
+		}, true, t0, "DeviceTaintRule all"},
 		"two reasons, rules first": {func(w *fixture) {
 			bySlice(w)
 			w.rules = append(w.rules, rule("b", execute, &resourceapi.DeviceTaintSelector{}),
@@ -168,6 +232,10 @@ func TestDecide(t *testing.T) {
 			for i, b := range v.Causes {
 				if i > 0 {
 					got += ", "
+				}
+				if name, ok := strings.CutPrefix(b.Device, "DeviceTaintRule "); ok && b.Rule != types.UID("uid-"+name) ||
+					!ok && b.Rule != "" {
+					t.Errorf("%s: got the rule %q, want that of the name, or none", b.Device, b.Rule)
 				}
 				got += b.Device
 			}

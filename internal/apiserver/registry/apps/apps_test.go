@@ -12,8 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 	"github.com/gantry-project/gantry/test/expect"
 )
 
@@ -167,19 +169,23 @@ func TestTemplateGenerationFollowsTheTemplate(t *testing.T) {
 // TestTemplateGenerationIsANumber: any other text is refused at creation and update, as by v1.37.2.
 func TestTemplateGenerationIsANumber(t *testing.T) {
 	rules := daemonSets().Rules
-	for text, want := range map[string]string{
-		"7": "",
+	for generation, want := range map[string]string{
+		"7": "", "9223372036854775807": "",
+		"9223372036854775808": `DaemonSet in version "v1" cannot be handled as a DaemonSet: strconv.ParseInt: parsing ` +
+			`"9223372036854775808": value out of range`,
+		"1a": `DaemonSet in version "v1" cannot be handled as a DaemonSet: strconv.ParseInt: parsing "1a": ` +
+			`invalid syntax`,
 		"abc": `DaemonSet in version "v1" cannot be handled as a DaemonSet: strconv.ParseInt: parsing "abc": ` +
 			`invalid syntax`,
 		"": `DaemonSet in version "v1" cannot be handled as a DaemonSet: strconv.ParseInt: parsing "": invalid syntax`,
 	} {
 		d := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
-			Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: text}}}
+			Annotations: map[string]string{appsv1.DeprecatedTemplateGeneration: generation}}}
 		_, created := rules.BeginCreate(t.Context(), d, false)
 		_, updated := rules.BeginUpdate(t.Context(), d, d, false)
 		for _, err := range []error{created, updated} {
 			if got := err; (got == nil) != (want == "") || got != nil && got.Error() != want {
-				t.Errorf("generation %q: got error %v, want %q", text, got, want)
+				t.Errorf("generation %q: got error %v, want %q", generation, got, want)
 			}
 		}
 	}
@@ -212,4 +218,52 @@ func TestRevisionDataIsKept(t *testing.T) {
 	if got := errorTexts(checkRevision(rev(`{"a":1}`), rev(`{"a":1}`))); got != "" {
 		t.Errorf("checkRevision = %q, want nothing", got)
 	}
+}
+
+// Strategies that defaults leave to nobody are refused all the same: a client of another version
+// may have stored them.
+func TestStrategiesWithoutDefaults(t *testing.T) {
+	daemon := func(s appsv1.DaemonSetUpdateStrategy) string {
+		var f typed.Errors
+		checkDaemonStrategy(&f, &s)
+		return text(f.List())
+	}
+	deployment := func(s appsv1.DeploymentStrategy) string {
+		var f typed.Errors
+		checkStrategy(&f, &s)
+		return text(f.List())
+	}
+	stateful := func(policy appsv1.PodManagementPolicyType, s appsv1.StatefulSetUpdateStrategy) string {
+		var f typed.Errors
+		checkStatefulStrategy(&f, &appsv1.StatefulSetSpec{PodManagementPolicy: policy, UpdateStrategy: s})
+		return text(f.List())
+	}
+	rolling := appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType}
+	for name, c := range map[string]struct{ got, want string }{
+		"a DaemonSet's rollingUpdate": {daemon(appsv1.DaemonSetUpdateStrategy{
+			Type: appsv1.RollingUpdateDaemonSetStrategyType}), "spec.updateStrategy.rollingUpdate: Required value"},
+		"a DaemonSet's type": {daemon(appsv1.DaemonSetUpdateStrategy{}), "spec.updateStrategy: Unsupported value: " +
+			`{"Type":"","RollingUpdate":null}: supported values: "RollingUpdate", "OnDelete"`},
+		"a DaemonSet's OnDelete": {daemon(appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}), ""},
+		"a Deployment's rollingUpdate": {deployment(appsv1.DeploymentStrategy{
+			Type: appsv1.RollingUpdateDeploymentStrategyType}),
+			"spec.strategy.rollingUpdate: Required value: this should be defaulted and never be nil"},
+		"a Deployment's Recreate": {deployment(appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}),
+			""},
+		"a StatefulSet's policy": {stateful("", rolling), "spec.podManagementPolicy: Required value"},
+		"a StatefulSet's type": {stateful(appsv1.ParallelPodManagement, appsv1.StatefulSetUpdateStrategy{}),
+			"spec.updateStrategy: Required value"},
+		"a StatefulSet's rollingUpdate": {stateful(appsv1.OrderedReadyPodManagement, rolling), ""},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %q, want %q", name, c.got, c.want)
+		}
+	}
+}
+
+func text(errs field.ErrorList) string {
+	if len(errs) == 0 {
+		return ""
+	}
+	return errs.ToAggregate().Error()
 }

@@ -197,7 +197,8 @@ func TestScheduleWithoutFieldsIsRefusedNotPanicking(t *testing.T) {
 	c.Spec.JobTemplate.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
 		Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 	defaultCronJob(c)
-	want := `spec.schedule: Invalid value: "TZ=UTC": expected exactly 5 fields, found 0: []` + "\n" +
+	want := `spec.schedule: Invalid value: "TZ=UTC": invalid schedule format: runtime error: slice bounds out of ` +
+		"range [:-1]\n" +
 		`spec.schedule: Invalid value: "TZ=UTC": cannot use TZ or CRON_TZ in schedule, use timeZone field instead` +
 		"\n" +
 		`metadata.name: Invalid value: "` + c.Name + `": must be no more than 52 characters`

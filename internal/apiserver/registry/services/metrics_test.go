@@ -2,7 +2,10 @@ package services
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -112,6 +115,99 @@ func TestRepairsAreCounted(t *testing.T) {
 	} {
 		if got := after[name] - before[name]; got != 1 {
 			t.Errorf("%s grew by %v, want 1", name, got)
+		}
+	}
+}
+
+// The families' names, texts, types and labels are upstream's: dashboards and alerts go by them.
+func TestFamiliesOfTheAllocators(t *testing.T) {
+	a := families(t, "10.212.0.0/28")
+	for range 3 {
+		if err := create(a, service(nodePort)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, ip := range []string{"10.212.0.1", "10.9.0.1"} {
+		_ = create(a, service(func(s *v1.Service) { s.Spec.ClusterIP = ip }))
+	}
+	_ = create(a, service(nodePort, func(s *v1.Service) { s.Spec.Ports[0].NodePort = 1 }))
+	CountIPRepair([]Finding{{Reason: "ClusterIPNotValid"}}, nil)
+	CountPortRepair([]Finding{{Reason: "PortOutOfRange"}}, nil)
+	all, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range all {
+		if name := f.GetName(); strings.Contains(name, "clusterip_") || strings.Contains(name, "nodeport_") {
+			var labels []string
+			for _, l := range f.GetMetric()[0].GetLabel() {
+				labels = append(labels, l.GetName())
+			}
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %s: %s", f.GetType(), name, labels, f.GetHelp())))
+		}
+	}
+	const alpha = "[ALPHA] "
+	want := []string{
+		"COUNTER apiserver_clusterip_repair_ip_errors_total [type]: " + alpha + "Number of errors detected on clusterips " +
+			"by the repair loop broken down by type of error: leak, repair, full, outOfRange, duplicate, unknown, invalid",
+		"COUNTER apiserver_clusterip_repair_reconcile_errors_total []: " + alpha + "Number of reconciliation failures on " +
+			"the clusterip repair reconcile loop",
+		"COUNTER apiserver_nodeport_repair_port_errors_total [type]: " + alpha + "Number of errors detected on ports by " +
+			"the repair loop broken down by type of error: leak, repair, full, outOfRange, duplicate, unknown",
+		"COUNTER apiserver_nodeport_repair_reconcile_errors_total []: " + alpha + "Number of reconciliation failures on " +
+			"the nodeport repair reconcile loop",
+		"GAUGE kube_apiserver_clusterip_allocator_allocated_ips [cidr]: " + alpha + "Gauge measuring the number of " +
+			"allocated IPs for Services",
+		"HISTOGRAM kube_apiserver_clusterip_allocator_allocation_duration_seconds [cidr]: " + alpha + "Duration in " +
+			"seconds to allocate a Cluster IP by ServiceCIDR",
+		"COUNTER kube_apiserver_clusterip_allocator_allocation_errors_total [cidr scope]: " + alpha + "Number of errors " +
+			"trying to allocate Cluster IPs",
+		"COUNTER kube_apiserver_clusterip_allocator_allocation_total [cidr scope]: " + alpha + "Number of Cluster IPs " +
+			"allocations",
+		"GAUGE kube_apiserver_clusterip_allocator_available_ips [cidr]: " + alpha + "Gauge measuring the number of " +
+			"available IPs for Services",
+		"GAUGE kube_apiserver_nodeport_allocator_allocated_ports []: " + alpha + "Gauge measuring the number of allocated " +
+			"NodePorts for Services",
+		"COUNTER kube_apiserver_nodeport_allocator_allocation_errors_total [scope]: " + alpha + "Number of errors trying " +
+			"to allocate NodePort",
+		"COUNTER kube_apiserver_nodeport_allocator_allocation_total [scope]: " + alpha + "Number of NodePort allocations",
+		"GAUGE kube_apiserver_nodeport_allocator_available_ports []: " + alpha + "Gauge measuring the number of available " +
+			"NodePorts for Services",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// Each reason of a finding counts as one of upstream's types, and a range that is closed has no
+// numbers any more.
+func TestTypesOfFindingsAndClosedRanges(t *testing.T) {
+	for reason, want := range map[string]string{"ClusterIPNotValid": "ip invalid", "ClusterIPOutOfRange": "ip outOfRange",
+		"ClusterIPNotAllocated": "ip repair", "ClusterIPAlreadyAllocated": "ip duplicate", "IPAddressNotAllocated": "ip leak",
+		"IPAddressWrongReference": "ip repair", "PortOutOfRange": "port outOfRange", "PortNotAllocated": "port repair",
+		"PortAlreadyAllocated": "port duplicate", "?": "port unknown"} {
+		about, kind, _ := strings.Cut(want, " ")
+		name := "apiserver_clusterip_repair_ip_errors_total " + kind
+		before := metricValues(t)
+		if about == "port" {
+			name = "apiserver_nodeport_repair_port_errors_total " + kind
+			CountPortRepair([]Finding{{Reason: reason}}, nil)
+		} else {
+			CountIPRepair([]Finding{{Reason: reason}}, nil)
+		}
+		if got := metricValues(t)[name] - before[name]; got != 1 {
+			t.Errorf("%s: %s grew by %v, want 1", reason, name, got)
+		}
+	}
+	a := families(t, "10.213.0.0/28")
+	a.pools = append(a.pools, newIPPool(netip.MustParsePrefix("10.214.0.0/28"), a.pick))
+	const gauge = "kube_apiserver_clusterip_allocator_available_ips 10.214.0.0/28"
+	for _, closed := range []bool{false, true} {
+		a.pools[1].closed = closed
+		a.updateMetrics()
+		if _, there := metricValues(t)[gauge]; there == closed {
+			t.Errorf("closed %v: the range has numbers: %v, want %v", closed, there, !closed)
 		}
 	}
 }
