@@ -140,17 +140,18 @@ func startBrowser(options []chromedp.ExecAllocatorOption) (ctx context.Context, 
 // host comes or goes, as those of other tests do: then the page is loaded again.
 func (b *tab) open(address func() string) {
 	b.t.Helper()
-	const lost = `performance.getEntriesByType("resource").some((e) =>
-		/\.(js|css)$/.test(e.name) && e.responseStatus === 0)`
+	const whole = `document.getElementById("theme").hasAttribute("aria-label") &&
+		performance.getEntriesByType("resource").every((e) => !/\.(js|css)$/.test(e.name) || e.responseStatus)`
 	for {
 		err := chromedp.Do(b.ctx, chromedp.Navigate(address()))
 		switch {
-		case err == nil && !value[bool](b, lost):
+		case err == nil && value[bool](b, whole):
 			return
 		case err != nil && !strings.Contains(err.Error(), "net::ERR_NETWORK_CHANGED"):
 			b.t.Fatalf("browser: %v, want no error", err)
 		}
 		b.t.Logf("browser: the network changed (%v); the page is loaded again", err)
+		b.blank()
 	}
 }
 
