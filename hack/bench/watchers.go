@@ -223,11 +223,11 @@ func (r *watchConn) data(f *http2.DataFrame) error {
 	if f.StreamEnded() {
 		return r.again(f.StreamID)
 	}
-	return r.room(s, f)
+	return r.updateWindow(s, f)
 }
 
-// room updates flow control windows now and then.
-func (r *watchConn) room(s *stream, f *http2.DataFrame) error {
+// updateWindow updates flow control windows now and then.
+func (r *watchConn) updateWindow(s *stream, f *http2.DataFrame) error {
 	n := f.Header().Length
 	var err error
 	if s.used += n; s.used > roomEach/2 {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/gantry-project/gantry/internal/features"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // workloads starts a server with GenericWorkload on.
@@ -30,13 +31,7 @@ func workloads(t *testing.T) (kubernetes.Interface, string) {
 }
 
 func grouped(name string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PodSpec{
-			SchedulingGroup: &corev1.PodSchedulingGroup{PodGroupName: new("g")},
-			Containers:      []corev1.Container{{Name: "c", Image: "i"}},
-		},
-	}
+	return wrappers.MakePod().Name(name).Container("c", "i").SchedulingGroup("g").Obj()
 }
 
 func TestWithoutTheGateThereAreNoPodGroups(t *testing.T) {

@@ -61,29 +61,6 @@ func wordless(f *ast.File) []*ast.BasicLit {
 	return out
 }
 
-// chainsWithoutValues is how many failures per file may still have a condition of several parts and
-// a text without values; a figure may shrink or go. Whoever changes such a file mends them.
-var chainsWithoutValues = map[string]int{
-	"internal/apiserver/admission/plugins_test.go":    1,
-	"internal/apiserver/auth/access_test.go":          1,
-	"internal/apiserver/registry/pods/rules_test.go":  4,
-	"internal/apiserver/registry/pods/server_test.go": 1,
-	"internal/doctor/doctor_test.go":                  1,
-	"internal/explain/gather/speed_test.go":           2,
-	"internal/explain/preempted_test.go":              1,
-	"internal/kubelet/config/config_test.go":          1,
-	"internal/kubelet/kubelet_test.go":                2,
-	"internal/kubelet/podplan/scripts_test.go":        1,
-	"internal/kubelet/podstatus/podstatus_test.go":    1,
-	"internal/kubelet/resource/driver_test.go":        1,
-	"internal/kubelet/server/info_test.go":            1,
-	"internal/kubelet/static_test.go":                 2,
-	"internal/linux/cgroup/cgroup_test.go":            1,
-	"internal/pod/pod_test.go":                        4,
-	"internal/scheduler/extensionpoints_test.go":      1,
-	"internal/sizing/sizing_test.go":                  1,
-}
-
 // TestFailuresSayWhichPartFailed refuses a failure with a text alone behind a condition a || b: it
 // does not say which of the parts was met.
 func TestFailuresSayWhichPartFailed(t *testing.T) {
@@ -93,11 +70,7 @@ func TestFailuresSayWhichPartFailed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found := unclearParts(f)
-		if len(found) <= chainsWithoutValues[file] {
-			continue
-		}
-		for _, n := range found {
+		for _, n := range unclearParts(f) {
 			t.Errorf("%s:%d: the failure does not say which part of its condition was met: print the values", file,
 				fset.Position(n.Pos()).Line)
 		}

@@ -65,7 +65,7 @@ func forecastEviction(ctx context.Context, a question, values map[string]string)
 	if len(out.Lines) == 0 {
 		out.Lines = []string{"nobody goes within " + evictionTimes.Duration.String()}
 	}
-	if p := telling(r); p != nil {
+	if p := mostInformativePass(r); p != nil {
 		out.Tables = append(out.Tables, rankedTable(p), thresholdTable(p))
 	}
 	return out, nil
@@ -160,8 +160,8 @@ func evictionConfig(values map[string]string, c eviction.Config) (eviction.Confi
 	return c, nil
 }
 
-// telling is the pass that shows most: the first in which a Pod goes, else the last.
-func telling(r *nodepressure.Result) *nodepressure.Pass {
+// mostInformativePass is the pass that shows most: the first in which a Pod goes, else the last.
+func mostInformativePass(r *nodepressure.Result) *nodepressure.Pass {
 	for i := range r.Passes {
 		if r.Passes[i].Victim != nil {
 			return &r.Passes[i]

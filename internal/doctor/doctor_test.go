@@ -271,7 +271,7 @@ func TestPrintedFindings(t *testing.T) {
 	if b.String() != want {
 		t.Errorf("%s\nwant\n%s", b.String(), want)
 	}
-	if doctor.Worst(list) != doctor.Problem || doctor.Worst(nil) != doctor.OK {
-		t.Error("the worst is not the worst")
+	if some, none := doctor.Worst(list), doctor.Worst(nil); some != doctor.Problem || none != doctor.OK {
+		t.Errorf("got the worst %v of the list and %v of none, want %v and %v", some, none, doctor.Problem, doctor.OK)
 	}
 }

@@ -474,7 +474,8 @@ func TestPreStopUsesTheGraceUp(t *testing.T) {
 		}
 		r.advance(1600 * time.Millisecond)
 		if r.get("p") == nil || strings.Contains(r.facts.text(), " exited") {
-			t.Error("ended before the one-off extension of 2 s was over")
+			t.Errorf("got Pod %v and the facts %s before the one-off extension of 2 s was over, want it running",
+				r.get("p"), r.facts.text())
 		}
 		r.advance(1500 * time.Millisecond)
 		r.expectPodGone("p")
@@ -956,7 +957,8 @@ func TestContainerThatIgnoresTERMIsKilledAtTheDeadline(t *testing.T) {
 		r.advance(4900 * time.Millisecond)
 		if r.get("p") == nil || strings.Contains(r.facts.text(), "app exited") ||
 			strings.Contains(r.facts.text(), "more exited") {
-			t.Error("killed before the grace period was over")
+			t.Errorf("got Pod %v and the facts %s before the grace period was over, want it running", r.get("p"),
+				r.facts.text())
 		}
 		r.expectFact("well exited with code 0")
 		r.advance(time.Second)

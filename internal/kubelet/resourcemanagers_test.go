@@ -144,7 +144,7 @@ func TestARefusedPodGivesBack(t *testing.T) {
 			t.Errorf("reason: got %s, want NodeAffinity", got)
 		}
 		cm := r.k.ContainerManager()
-		if got := cm.CPU.GetSharedCPUs().String(); got != "0-7" {
+		if got := cm.CPU.GetCPUAffinity("", "").String(); got != "0-7" {
 			t.Errorf("shared CPUs: got %s, want 0-7", got)
 		}
 		if got := cm.Memory.GetMemory("uid-elsewhere", "c"); got != nil {

@@ -373,7 +373,8 @@ func TestPodsOfAURL(t *testing.T) {
 	before := asked.Load()
 	r.eventually("more questions", func() bool { return asked.Load() > before+2 })
 	if r.container("one-n1") == "" || r.container("two-n1") == "" {
-		t.Error("a bad answer ended Pods")
+		t.Errorf("got the containers %q and %q after a bad answer, want both to run", r.container("one-n1"),
+			r.container("two-n1"))
 	}
 	answer.Store("apiVersion: v1\nkind: PodList\nitems: []\n")
 	r.eventually("the end of all", func() bool { return len(r.k.Pods()) == 0 })
@@ -500,7 +501,7 @@ func TestMirrorIsRefused(t *testing.T) {
 	}
 	r.eventually("the end of b", func() bool { return r.container("b-n1") == "" && len(r.k.Pods()) == 1 })
 	if r.get("a-n1") != nil || r.get("b-n1") != nil {
-		t.Error("the API has a mirror that it refuses")
+		t.Errorf("got the mirrors %v and %v, want none: the API refuses them", r.get("a-n1"), r.get("b-n1"))
 	}
 	refuse.Store(false)
 	r.eventually("the mirror of a",

@@ -64,8 +64,11 @@ func TestLimitsAndBounds(t *testing.T) {
 	if cpu.Value() != 3 || memory.Value() != 2<<30 {
 		t.Errorf("limits %s %s, want the sums with overhead", &cpu, &memory)
 	}
-	if !pod.HasLimit(p, v1.ResourceCPU) || pod.HasLimit(p, v1.ResourceMemory) {
-		t.Error("only cpu is bounded: the first container has no memory limit")
+	// Memory is not bounded: the first container has no limit.
+	for name, want := range map[v1.ResourceName]bool{v1.ResourceCPU: true, v1.ResourceMemory: false} {
+		if got := pod.HasLimit(p, name); got != want {
+			t.Errorf("a limit of %s: got %v, want %v", name, got, want)
+		}
 	}
 }
 
@@ -122,16 +125,22 @@ func TestKinds(t *testing.T) {
 	static.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
 	mirror := &v1.Pod{}
 	mirror.Annotations = map[string]string{v1.MirrorPodAnnotationKey: "x", "kubernetes.io/config.source": "api"}
-	if !pod.IsStatic(static) || pod.IsStatic(mirror) || !pod.IsMirror(mirror) || !pod.IsCritical(static) ||
-		!pod.IsCritical(mirror) {
-		t.Error("static and mirror Pods are distinguished by their annotations, and both are critical")
+	type kind struct{ static, mirror, critical bool }
+	for p, want := range map[*v1.Pod]kind{static: {static: true, critical: true},
+		mirror: {mirror: true, critical: true}} {
+		if got := (kind{pod.IsStatic(p), pod.IsMirror(p), pod.IsCritical(p)}); got != want {
+			t.Errorf("a Pod with the annotations %v: got %+v, want %+v", p.Annotations, got, want)
+		}
 	}
 	p := &v1.Pod{Spec: v1.PodSpec{Priority: new(int32(2_000_000_000))}}
-	if !pod.IsCritical(p) || pod.IsCritical(&v1.Pod{}) {
-		t.Error("critical begins at 2 billion")
+	if got, none := pod.IsCritical(p), pod.IsCritical(&v1.Pod{}); !got || none {
+		t.Errorf("critical: got %v with priority %d and %v without one, want true and false", got, *p.Spec.Priority,
+			none)
 	}
-	if pod.IsTerminal(p) || !pod.IsTerminal(&v1.Pod{Status: v1.PodStatus{Phase: v1.PodFailed}}) ||
-		!pod.IsTerminal(&v1.Pod{Status: v1.PodStatus{Phase: v1.PodSucceeded}}) {
-		t.Error("terminal is Succeeded or Failed")
+	for phase, want := range map[v1.PodPhase]bool{"": false, v1.PodRunning: false, v1.PodFailed: true,
+		v1.PodSucceeded: true} {
+		if got := pod.IsTerminal(&v1.Pod{Status: v1.PodStatus{Phase: phase}}); got != want {
+			t.Errorf("a Pod of phase %q is terminal: got %v, want %v", phase, got, want)
+		}
 	}
 }

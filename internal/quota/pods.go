@@ -67,7 +67,7 @@ func isPodResource(n corev1.ResourceName) bool {
 func podUsage(p *corev1.Pod, now time.Time) corev1.ResourceList {
 	out := corev1.ResourceList{"count/pods": *resource.NewQuantity(1, resource.DecimalSI)}
 	overdue := p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil &&
-		now.After(p.DeletionTimestamp.Add(time.Duration(*p.DeletionGracePeriodSeconds)*time.Second))
+		now.After(p.DeletionTimestamp.Add(ownpod.Seconds(*p.DeletionGracePeriodSeconds)))
 	if ownpod.IsTerminal(p) || overdue {
 		return out
 	}

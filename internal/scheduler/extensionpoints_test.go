@@ -206,7 +206,8 @@ func TestExtensionPointsRunInOrder(t *testing.T) {
 		t.Errorf("arguments %#v", e.args)
 	}
 	if e.handle.ProfileName() != "default-scheduler" || e.handle.ClientSet() == nil || e.handle.EventRecorder() == nil {
-		t.Error("the handle lacks what it should offer")
+		t.Errorf("got profile %q, client set %v, recorder %v, want default-scheduler and both of the others",
+			e.handle.ProfileName(), e.handle.ClientSet(), e.handle.EventRecorder())
 	}
 	if l, err := e.handle.SnapshotSharedLister().NodeInfos().List(); err != nil || len(l) != 2 {
 		t.Errorf("snapshot lister: %d nodes, %v", len(l), err)

@@ -243,7 +243,7 @@ func TestThresholdsFollowTheNodeSize(t *testing.T) {
 				soft.String(), last.String())
 		}
 		if a.Grace["memory.available"] == "" || a.Grace["nodefs.available"] == "" {
-			t.Error("a soft threshold has no grace")
+			t.Errorf("got grace periods %v, want one for each soft threshold", a.Grace)
 		}
 		last = hard
 	}

@@ -18,16 +18,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/test/expect"
+	"github.com/gantry-project/gantry/test/wrappers"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
 // pod is a Pod of one container that asks for cpu.
 func pod(name, image, cpu string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name}},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: image,
+	return wrappers.MakePod().Name(name).Label("app", name).
+		Containers(corev1.Container{Name: "app", Image: image,
 			Ports: []corev1.ContainerPort{{ContainerPort: 8080}},
 			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-				corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("64Mi")}}}}}}
+				corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("64Mi")}}}).
+		Obj()
 }
 
 func create(t *testing.T, c *testcluster.Cluster, pods ...*corev1.Pod) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 const (
@@ -246,14 +247,13 @@ func short(err error) string {
 // aPod makes a Pod that runs; or one with an init container and a sidecar; or one that ends well
 // and has volumes.
 func aPod(name string, kind int) *v1.Pod {
-	one := int64(1)
 	of := func(name, script string) v1.Container {
 		return v1.Container{Name: name, Image: busybox, ImagePullPolicy: v1.PullNever,
 			Command: []string{"sh", "-c", script}}
 	}
 	const runs = "trap 'exit 0' TERM; while true; do sleep 1 & wait $!; done"
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{TerminationGracePeriodSeconds: &one,
-		Containers: []v1.Container{of("app", runs)}}}
+	p := wrappers.MakePod().Name(name).TerminationGracePeriodSeconds(1).
+		Containers(of("app", runs)).Obj()
 	always := v1.ContainerRestartPolicyAlways
 	switch kind {
 	case 1:

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/test/expect"
+	"github.com/gantry-project/gantry/test/wrappers"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -53,9 +54,7 @@ func scriptPod(name, script string) *v1.Pod {
 	if script != "" {
 		c.Command = []string{"sh", "-c", script}
 	}
-	grace := int64(1)
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{TerminationGracePeriodSeconds: &grace,
-		Containers: []v1.Container{c}}}
+	return wrappers.MakePod().Name(name).TerminationGracePeriodSeconds(1).Containers(c).Obj()
 }
 
 // scriptContainer is a container that does what its script says.

@@ -182,7 +182,7 @@ func (s *source) changedFunctions(text string, number int) ([]function, bool) {
 		}
 		head := other.src[other.at(g.Type.Func):other.at(g.Name.Pos())] + copyName(f, number)
 		rest := other.src[other.at(g.Name.End()):other.at(g.End())]
-		if isFunctionToo(g) {
+		if hasFunctionCopy(g) {
 			head = "func " + copyName(f, number) + "(" + other.slice(g.Recv.List[0]) + ", "
 			rest = other.src[other.at(g.Type.Params.Opening)+1 : other.at(g.End())]
 		}
@@ -198,10 +198,10 @@ func copyName(f *ast.FuncDecl, number int) string {
 	return strings.Trim(f.Name.Name, "_") + "Mutant" + strconv.Itoa(number)
 }
 
-// isFunctionToo tells whether a method's copy is a function, with the receiver as its first
+// hasFunctionCopy tells whether a method's copy is a function, with the receiver as its first
 // parameter: a method more would change what the package exports, and with that all packages above
 // it would have to be compiled again.
-func isFunctionToo(f *ast.FuncDecl) bool {
+func hasFunctionCopy(f *ast.FuncDecl) bool {
 	if f.Recv == nil || len(f.Recv.List[0].Names) == 0 {
 		return false
 	}
@@ -250,7 +250,7 @@ func (s *source) add(functions []function, number int) {
 		arguments := s.name(f.Type.Params, "mutantArgument")
 		call := copyName(f, number)
 		switch {
-		case isFunctionToo(f):
+		case hasFunctionCopy(f):
 			arguments = append(s.name(f.Recv, "mutantReceiver"), arguments...)
 		case f.Recv != nil:
 			call = s.name(f.Recv, "mutantReceiver")[0] + "." + call

@@ -136,6 +136,33 @@ func (p *PodWrapper) Containers(cs ...v1.Container) *PodWrapper {
 	return p
 }
 
+// InitContainers adds init containers.
+func (p *PodWrapper) InitContainers(cs ...v1.Container) *PodWrapper {
+	p.Spec.InitContainers = append(p.Spec.InitContainers, cs...)
+	return p
+}
+
+// Volumes adds volumes.
+func (p *PodWrapper) Volumes(vs ...v1.Volume) *PodWrapper {
+	p.Spec.Volumes = append(p.Spec.Volumes, vs...)
+	return p
+}
+
+// Claims adds a volume of each PersistentVolumeClaim, which is named as the claim is.
+func (p *PodWrapper) Claims(names ...string) *PodWrapper {
+	for _, n := range names {
+		p.Volumes(v1.Volume{Name: n, VolumeSource: v1.VolumeSource{
+			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: n}}})
+	}
+	return p
+}
+
+// SchedulingGroup makes the Pod a member of a PodGroup.
+func (p *PodWrapper) SchedulingGroup(group string) *PodWrapper {
+	p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
+	return p
+}
+
 // Req makes the last container, or a first one named "c", ask for amounts.
 func (p *PodWrapper) Req(amounts map[v1.ResourceName]string) *PodWrapper {
 	p.last().Resources.Requests = Resources(amounts)

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gantry-project/gantry/test/wrappers"
 	"github.com/gantry-project/gantry/testcluster"
 )
 
@@ -251,12 +252,11 @@ func short(err error) string {
 // aPod makes a Pod: it runs; or it crashes, ends well, has an init container and a sidecar, or
 // reads a ConfigMap and writes a volume.
 func aPod(name string, kind int) *v1.Pod {
-	one := int64(1)
 	uid := []v1.EnvVar{
 		{Name: "UID", ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.uid"}}}}
 	of := func(name string) v1.Container { return v1.Container{Name: name, Image: "app", Env: uid} }
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{TerminationGracePeriodSeconds: &one,
-		Containers: []v1.Container{of("app")}}}
+	p := wrappers.MakePod().Name(name).TerminationGracePeriodSeconds(1).
+		Containers(of("app")).Obj()
 	always := v1.ContainerRestartPolicyAlways
 	switch kind {
 	case 1:

@@ -1,5 +1,5 @@
-// Package admission lists the opinions this server has about writes, one directory each, beside
-// those of the library.
+// Package admission lists the admission plugins of this server, one directory each, beside those of
+// the library.
 //
 // A write that is authenticated and authorized passes every plugin: mutating halves first, then
 // validating halves, in upstream's order. In: what the server's initializers hand out. Out: names

@@ -164,13 +164,8 @@ func expect(t *testing.T, err error, want string) {
 }
 
 func pod(change ...func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}, Spec: corev1.PodSpec{
-		InitContainers: []corev1.Container{{Name: "i"}}, Containers: []corev1.Container{{Name: "c"}},
-	}}
-	for _, f := range change {
-		f(p)
-	}
-	return p
+	return wrappers.MakePod().Namespace("ns").Name("p").
+		InitContainers(corev1.Container{Name: "i"}).Container("c", "").Obj(change...)
 }
 
 func account(name string) *corev1.ServiceAccount {
@@ -269,8 +264,8 @@ func TestPriority(t *testing.T) {
 	old := pod(func(p *corev1.Pod) { p.Spec.Priority = ptr(int32(3)) })
 	now := pod()
 	expect(t, run(t, p, attributesCase{obj: now, old: old}), "")
-	if now.Spec.Priority == nil || *now.Spec.Priority != 3 {
-		t.Error("an update lost the priority")
+	if got := now.Spec.Priority; got == nil || *got != 3 {
+		t.Errorf("got spec %+v after an update, want priority 3", now.Spec)
 	}
 	expect(t, run(t, p, attributesCase{obj: class("second", 1, true), resource: "priorityclasses"}), "")
 	second := class("second", 1, true)

@@ -223,9 +223,14 @@ func reviews(t *testing.T, s *server) {
 		return r.Status.Allowed
 	}
 	proxy := authorizationv1.ResourceAttributes{Verb: "create", Resource: "nodes", Subresource: "proxy", Name: "n1"}
-	if !may("kube-apiserver-kubelet-client", nil, proxy) || may("bob", nil, proxy) || !may("x",
-		[]string{"system:masters"}, proxy) {
-		t.Error("who may reach kubelets is decided wrongly")
+	for _, c := range []struct {
+		user   string
+		groups []string
+		want   bool
+	}{{"kube-apiserver-kubelet-client", nil, true}, {"bob", nil, false}, {"x", []string{"system:masters"}, true}} {
+		if got := may(c.user, c.groups, proxy); got != c.want {
+			t.Errorf("may %s, of the groups %v, reach kubelets: got %v, want %v", c.user, c.groups, got, c.want)
+		}
 	}
 	rules, err := s.named(t, "zoe").AuthorizationV1().SelfSubjectRulesReviews().Create(t.Context(),
 		&authorizationv1.SelfSubjectRulesReview{

@@ -1,4 +1,5 @@
-// Package encryptioncheck tells at start whether the keys at hand open what the store holds.
+// Package encryptioncheck checks at start whether the keys of the EncryptionConfiguration decrypt
+// what the store holds.
 //
 // The library encrypts and decrypts by an EncryptionConfiguration; a value it cannot open would
 // keep a watch cache from ever filling, and nobody would see why. In: the store, the

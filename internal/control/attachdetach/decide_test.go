@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 const (
@@ -32,11 +33,7 @@ func disk(modes ...v1.PersistentVolumeAccessMode) *v1.PersistentVolume {
 }
 
 func user(ns, name, node string, change ...func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}, Spec: v1.PodSpec{NodeName: node}}
-	for _, f := range change {
-		f(p)
-	}
-	return p
+	return wrappers.MakePod().Namespace(ns).Name(name).Node(node).Obj(change...)
 }
 
 func attachmentOf(node string, change ...func(*storagev1.VolumeAttachment)) *storagev1.VolumeAttachment {
@@ -49,7 +46,8 @@ func attachmentOf(node string, change ...func(*storagev1.VolumeAttachment)) *sto
 }
 
 func node(name string, change ...func(*v1.Node)) *v1.Node {
-	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{managedAnnotation: "true"}}}
+	n := wrappers.MakeNode().Name(name).Obj()
+	n.Annotations = map[string]string{managedAnnotation: "true"}
 	n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
 	for _, f := range change {
 		f(n)

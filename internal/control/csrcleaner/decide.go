@@ -36,14 +36,14 @@ func TimeLeft(r *certificatesv1.CertificateSigningRequest, now time.Time) time.D
 			until, done = at, true
 		}
 	}
-	if end := notAfter(r.Status.Certificate); !end.IsZero() && end.Before(until) {
+	if end := certificateExpiration(r.Status.Certificate); !end.IsZero() && end.Before(until) {
 		until = end
 	}
 	return max(until.Sub(now), 0)
 }
 
-// notAfter returns when the first certificate expires; zero without one.
-func notAfter(chain []byte) time.Time {
+// certificateExpiration returns when the first certificate expires; zero without one.
+func certificateExpiration(chain []byte) time.Time {
 	block, _ := pem.Decode(chain)
 	if block == nil {
 		return time.Time{}

@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/test/wrappers"
@@ -23,13 +22,11 @@ func node(name string, taints ...corev1.Taint) *corev1.Node {
 }
 
 func pod(name, on, hash string, change ...func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name),
-		CreationTimestamp: metav1.NewTime(t0.Add(-time.Hour)),
-		Labels:            map[string]string{appsv1.DefaultDaemonSetUniqueLabelKey: hash}},
-		Spec: corev1.PodSpec{NodeName: on},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning,
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
-				LastTransitionTime: metav1.NewTime(t0.Add(-time.Hour))}}}}
+	p := wrappers.MakePod().Name(name).UID(name).
+		CreationTimestamp(metav1.NewTime(t0.Add(-time.Hour))).
+		Label(appsv1.DefaultDaemonSetUniqueLabelKey, hash).Node(on).Phase(corev1.PodRunning).Obj()
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(t0.Add(-time.Hour))}}
 	for _, c := range change {
 		c(p)
 	}

@@ -1,4 +1,4 @@
-// Package expand tells who makes a volume bigger whose claim asks for more than it has.
+// Package expand says which component expands a volume whose claim asks for more than it has.
 //
 // In: bound claims, their volumes. Out: the event that an external resizer is waited for. There is
 // no type of volume that this cluster resizes itself.

@@ -15,18 +15,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // runningPod started ten minutes ago, has been ready since, and asks for 100m.
 func runningPod(i int) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: fmt.Sprint("web-", i)},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}}}},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &metav1.Time{Time: t0.Add(-10 * time.Minute)},
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
-				LastTransitionTime: metav1.Time{Time: t0.Add(-9 * time.Minute)}}}}}
+	p := wrappers.MakePod().Namespace("n").Name(fmt.Sprint("web-", i)).
+		Containers(corev1.Container{Name: "app", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}}}).
+		Phase(corev1.PodRunning).Obj()
+	p.Status.StartTime = &metav1.Time{Time: t0.Add(-10 * time.Minute)}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.Time{Time: t0.Add(-9 * time.Minute)}}}
+	return p
 }
 
 // input is an autoscaler of 1 to 10 replicas by cpu at 50 %, with one running Pod for each value.

@@ -237,9 +237,9 @@ func requests(pods []*corev1.Pod, container string, resource corev1.ResourceName
 // lastingContainers are the containers that run as long as the Pod.
 func lastingContainers(p *corev1.Pod) []corev1.Container {
 	out := append([]corev1.Container(nil), p.Spec.Containers...)
-	for _, c := range p.Spec.InitContainers {
-		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			out = append(out, c)
+	for i := range p.Spec.InitContainers {
+		if c := &p.Spec.InitContainers[i]; pod.IsSidecar(c) {
+			out = append(out, *c)
 		}
 	}
 	return out

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // writesOf runs the controller over the objects for one period and returns what it wrote to Pods,
@@ -83,9 +84,7 @@ func writesWithin(t *testing.T, within time.Duration, refused string, objects ..
 }
 
 func named(name string, change func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "u"}}
-	change(p)
-	return p
+	return wrappers.MakePod().Namespace("ns").Name(name).UID("u").Obj(change)
 }
 
 func ending(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: t0} }

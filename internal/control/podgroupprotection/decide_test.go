@@ -9,12 +9,12 @@ import (
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func member(uid, group string, phase v1.PodPhase) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: types.UID(uid)},
-		Status: v1.PodStatus{Phase: phase}}
+	p := wrappers.MakePod().Namespace("ns").Name("p").UID(uid).Phase(phase).Obj()
 	if group != "" {
 		p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &group}
 	}

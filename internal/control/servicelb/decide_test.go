@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func balancer(name string, age time.Duration, f ...func(*corev1.Service)) *corev1.Service {
@@ -27,9 +29,11 @@ func machine(name string, ready bool, addresses ...corev1.NodeAddress) *corev1.N
 	if ready {
 		state = corev1.ConditionTrue
 	}
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Addresses: addresses,
-		Conditions:      []corev1.NodeCondition{{Type: corev1.NodeReady, Status: state}},
-		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: 10250}}}}
+	n := wrappers.MakeNode().Name(name).Obj()
+	n.Status.Addresses = addresses
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: state}}
+	n.Status.DaemonEndpoints = corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: 10250}}
+	return n
 }
 
 func internal(ip string) corev1.NodeAddress {

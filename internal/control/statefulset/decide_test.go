@@ -8,9 +8,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -32,11 +33,10 @@ func parallel(s *appsv1.StatefulSet) { s.Spec.PodManagementPolicy = appsv1.Paral
 
 func pod(ordinal int, revision string, change ...func(*corev1.Pod)) *corev1.Pod {
 	name := fmt.Sprintf("db-%d", ordinal)
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "u"),
-		Labels: map[string]string{appsv1.StatefulSetRevisionLabel: revision}},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning,
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
-				LastTransitionTime: metav1.NewTime(t0.Add(-time.Hour))}}}}
+	p := wrappers.MakePod().Name(name).UID(name+"u").
+		Label(appsv1.StatefulSetRevisionLabel, revision).Phase(corev1.PodRunning).Obj()
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue,
+		LastTransitionTime: metav1.NewTime(t0.Add(-time.Hour))}}
 	for _, c := range change {
 		c(p)
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func leaving(name, finalizer string) metav1.ObjectMeta {
@@ -23,9 +24,7 @@ func leaving(name, finalizer string) metav1.ObjectMeta {
 }
 
 func user(node string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"},
-		Spec: v1.PodSpec{NodeName: node, Volumes: []v1.Volume{{VolumeSource: v1.VolumeSource{
-			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}}
+	return wrappers.MakePod().Namespace("ns").Name("p").Node(node).Claims("data").Obj()
 }
 
 // What a change of a Pod frees, whatever is hidden behind it.

@@ -8,13 +8,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 var created = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
 func with(change func(*corev1.Pod)) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "1",
-		CreationTimestamp: metav1.NewTime(created)}}
+	p := wrappers.MakePod().Namespace("default").Name("web").UID("1").
+		CreationTimestamp(metav1.NewTime(created)).Obj()
 	p.Spec.NodeName, p.Spec.SchedulerName = "n1", "default-scheduler"
 	p.Spec.Containers = []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{

@@ -5,7 +5,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
 	"github.com/gantry-project/gantry/test/wrappers"
@@ -23,8 +22,7 @@ func tainted(effect v1.TaintEffect) *v1.Node {
 }
 
 func pod(change func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"},
-		Spec: v1.PodSpec{NodeName: "n1", Containers: []v1.Container{{Name: "c"}}}}
+	p := wrappers.MakePod().Name("p").Node("n1").Container("c", "").Obj()
 	if change != nil {
 		change(p)
 	}

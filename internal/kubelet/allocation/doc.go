@@ -1,5 +1,5 @@
-// Package allocation decides who gets room on the node, one Pod at a time: Pods that come, and Pods
-// that run and want other resources (KEP-1287, in-place resize).
+// Package allocation admits Pods to the node, one at a time: new Pods, and Pods that want other
+// resources by an in-place resize (KEP-1287).
 //
 // Manager holds the one lock under which room is given away, and the resizes that wait for room. A
 // PodAllocation is what one Pod's worker knows of its resources: what was allocated, what of it is

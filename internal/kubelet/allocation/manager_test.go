@@ -10,7 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/reason"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // testNode is all that a Manager works with: a node whose room the test sets.
@@ -70,10 +70,10 @@ func (n *testNode) take(t *testing.T, when string, want ...string) {
 }
 
 func asking(cpu string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "u"}, Spec: v1.PodSpec{Containers: []v1.Container{{
+	return wrappers.MakePod().Name("p").UID("u").Containers(v1.Container{
 		Name:      "c",
 		Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}},
-	}}}}
+	}).Obj()
 }
 
 // A resize is not evaluated before all Pods are known, waits for room, is granted when there is

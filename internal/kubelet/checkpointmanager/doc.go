@@ -1,4 +1,4 @@
-// Package checkpointmanager keeps small files that outlive the kubelet, each whole or not at all.
+// Package checkpointmanager writes and reads checkpoint files, each whole or not at all.
 //
 // In: a directory, a name and the content. Out: the file, or its content; the formats are those who
 // write them.

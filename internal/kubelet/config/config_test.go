@@ -121,8 +121,10 @@ func TestFlagsOverrideFileOverridesDefaults(t *testing.T) {
 		c.EvictionHard); diff != "" {
 		t.Errorf("the two differ (-want +got):\n%s", diff)
 	}
-	if !flags.Given("registryBurst") || flags.Given("maxPods") {
-		t.Error("what the command line named is not known")
+	for field, want := range map[string]bool{"registryBurst": true, "maxPods": false} {
+		if got := flags.Given(field); got != want {
+			t.Errorf("the command line names %s: got %v, want %v", field, got, want)
+		}
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package config reads what a node is to be like: a KubeletConfiguration from layers, checked,
-// completed, and honest about what has no effect yet.
+// Package config reads the KubeletConfiguration in layers (files, drop-ins, flags), validates it,
+// sets its defaults, and reports fields that have no effect.
 //
 // The kubelet takes its settings from here. Layers, later ones win: the instance's own
 // values, a preset, the file, the *.conf files of a directory in lexical order (merged as RFC 7386

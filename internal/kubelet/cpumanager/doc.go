@@ -1,5 +1,5 @@
-// Package cpumanager gives containers CPUs for their own and keeps all others off them (KEP-3570,
-// the policies none and static).
+// Package cpumanager assigns exclusive CPUs to containers and keeps all others in the shared pool
+// (KEP-3570, the policies none and static).
 //
 // In: the machine, the policy with its options, Pods that are admitted, the affinity of the
 // topology manager. Out: the CPUs of each container, for its cpuset, and a checkpoint that outlives

@@ -46,9 +46,6 @@ func (m *Manager) GetCPUAffinity(uid types.UID, container string) cpuset.CPUSet 
 	return m.state.Default.Clone()
 }
 
-// GetSharedCPUs are the CPUs of the shared pool; empty with the policy none.
-func (m *Manager) GetSharedCPUs() cpuset.CPUSet { return m.GetCPUAffinity("", "") }
-
 // GetAllocatableCPUs are the CPUs that can be exclusive; empty with the policy none.
 func (m *Manager) GetAllocatableCPUs() cpuset.CPUSet {
 	if m.policy == nil {

@@ -1,4 +1,5 @@
-// Package events tells Kubernetes events about Pods in upstream's words.
+// Package events records Kubernetes events about Pods and the node, with upstream's reasons and
+// messages.
 //
 // A Recorder wraps client-go's, so that repeated events are counted as upstream counts them; the
 // functions here know the object's field path of a container, and the texts.

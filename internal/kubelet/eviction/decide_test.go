@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 const gi = 1 << 30
@@ -48,10 +49,7 @@ func (n *node) add(p *v1.Pod, use eviction.PodUse) {
 }
 
 func named(name string) *v1.Pod {
-	p := &v1.Pod{}
-	p.Name, p.UID = name, types.UID(name)
-	p.Spec.Containers = []v1.Container{{Name: "app"}}
-	return p
+	return wrappers.MakePod().Name(name).UID(name).Container("app", "").Obj()
 }
 
 func working(bytes int64) eviction.PodUse { return eviction.PodUse{Memory: &bytes} }

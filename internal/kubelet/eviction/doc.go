@@ -1,4 +1,5 @@
-// Package eviction decides which Pods have to leave the node for what they take of it.
+// Package eviction decides node-pressure evictions: which signals are over their thresholds, which
+// Pods are evicted, in which order.
 //
 // Two causes: a Pod takes more local storage than its own limits allow (LocalStorageEviction), or
 // the node itself runs out of memory, disk, inodes or process ids (Decide).

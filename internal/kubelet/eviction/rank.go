@@ -148,7 +148,7 @@ func (c Criterion) compare(a, b *Ranked) int {
 	case Priority:
 		return byPriority(a, b)
 	case Over:
-		return byOver(a, b)
+		return byUsageOverRequest(a, b)
 	}
 	return byQOS(a, b)
 }
@@ -173,7 +173,7 @@ func byExceeding(a, b *Ranked) int {
 
 func byPriority(a, b *Ranked) int { return cmp.Compare(pod.Priority(a.Pod), pod.Priority(b.Pod)) }
 
-func byOver(a, b *Ranked) int {
+func byUsageOverRequest(a, b *Ranked) int {
 	if !a.Measured || !b.Measured {
 		return trueFirst(!a.Measured, !b.Measured)
 	}

@@ -8,12 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 const mi = 1 << 20
 
 func pod(dir string, limits ...string) *v1.Pod {
-	p := &v1.Pod{}
+	p := wrappers.MakePod().Obj()
 	if dir != "" {
 		size := resource.MustParse(dir)
 		p.Spec.Volumes = []v1.Volume{

@@ -84,7 +84,7 @@ func Plan(steps []Step, pods []*v1.Pod) []Group {
 		g := &groups[max(i, 0)]
 		grace := g.Period
 		if own := p.Spec.TerminationGracePeriodSeconds; own != nil {
-			grace = min(grace, time.Duration(*own)*time.Second)
+			grace = min(grace, pod.Seconds(*own))
 		}
 		g.Pods = append(g.Pods, PodShutdown{p, grace})
 	}

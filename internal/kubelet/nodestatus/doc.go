@@ -1,5 +1,5 @@
-// Package nodestatus makes the node's own Node object and keeps it true: registration, addresses,
-// capacity, conditions, images, lease.
+// Package nodestatus registers the Node and updates its status: addresses, capacity, conditions,
+// images; and renews the node's Lease.
 //
 // The scheduler and the controllers believe what stands here: allocatable, Ready, the lease's renew
 // time.

@@ -1,4 +1,5 @@
-// Package pleg sees what the container runtime has, and says when something changed.
+// Package pleg is the Pod lifecycle event generator: it lists the Pods of the container runtime,
+// and says which have changed.
 //
 // It follows the runtime's event stream, lists everything anew after each reconnect, and lists
 // slowly besides (the audit), counting what the events had missed. A runtime without events is

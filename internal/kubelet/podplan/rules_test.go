@@ -10,6 +10,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/reason"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func policy(p v1.ContainerRestartPolicy) *v1.ContainerRestartPolicy { return &p }
@@ -109,12 +110,10 @@ func observedFrom(text string) podplan.Observed {
 
 // testPod has an init container i, a sidecar s and app containers a and b.
 func testPod(p v1.RestartPolicy) *v1.Pod {
-	return &v1.Pod{Spec: v1.PodSpec{
-		RestartPolicy: p,
-		InitContainers: []v1.Container{{Name: "i"},
-			{Name: "s", RestartPolicy: policy(v1.ContainerRestartPolicyAlways)}},
-		Containers: []v1.Container{{Name: "a"}, {Name: "b"}},
-	}}
+	return wrappers.MakePod().RestartPolicy(p).
+		InitContainers(v1.Container{Name: "i"},
+			v1.Container{Name: "s", RestartPolicy: policy(v1.ContainerRestartPolicyAlways)}).
+		Containers(v1.Container{Name: "a"}, v1.Container{Name: "b"}).Obj()
 }
 
 // row: RST-05

@@ -32,7 +32,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected transcripts in t
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
-		t.Fatal("no scripts")
+		t.Fatalf("got %d scripts, %v, want some", len(files), err)
 	}
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {

@@ -117,11 +117,11 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 			*st.Started = m.Kind == podplan.Init || h.Started
 		}
 		st.Ready = h.Ready && (m.Kind == podplan.App || m.Kind == podplan.Sidecar)
-	case c.State == podplan.Exited && backs && shownToStartAgain(in.Pod, m, c):
+	case c.State == podplan.Exited && backs && isShownRestarting(in.Pod, m, c):
 		// once its Pod is over, it ends as every container that waits
 		st.State.Waiting = &v1.ContainerStateWaiting{Reason: back.Reason, Message: back.Message}
 		st.LastTerminationState = v1.ContainerState{Terminated: in.terminatedState(c)}
-	case c.State == podplan.Exited && waits && in.End == nil && shownToStartAgain(in.Pod, m, c):
+	case c.State == podplan.Exited && waits && in.End == nil && isShownRestarting(in.Pod, m, c):
 		st.State.Waiting = &v1.ContainerStateWaiting{Reason: why.Reason, Message: why.Message}
 		st.LastTerminationState = v1.ContainerState{Terminated: in.terminatedState(c)}
 	case c.State == podplan.Exited && c.Restarting && !podplan.ShouldRestart(in.Pod, m, c.Exit.Code) && in.End == nil:
@@ -138,10 +138,10 @@ func state(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerStatus
 	}
 }
 
-// shownToStartAgain tells whether a container that has ended is shown waiting for its next start. A
+// isShownRestarting tells whether a container that has ended is shown waiting for its next start. A
 // sidecar that ended with 0 is not, and an ephemeral container is, as its Pod's restart policy
 // says, although none follows it; so does upstream (convertToAPIContainerStatuses).
-func shownToStartAgain(p *v1.Pod, m podplan.Member, c *podplan.Container) bool {
+func isShownRestarting(p *v1.Pod, m podplan.Member, c *podplan.Container) bool {
 	switch {
 	case m.Kind == podplan.Sidecar && c.Exit.Code == 0:
 		return false

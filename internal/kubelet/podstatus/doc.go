@@ -1,4 +1,5 @@
-// Package podstatus turns what is known of a Pod on its node into the status that the API shows.
+// Package podstatus generates the status of a Pod on its node: phase, conditions, container
+// statuses.
 //
 // Phase, conditions, container states with upstream's reasons and messages, restart counts,
 // addresses and resources are derived from facts; nothing is remembered here: what was shown before

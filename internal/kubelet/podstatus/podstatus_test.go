@@ -207,8 +207,8 @@ func TestStatusBeforeContainersRun(t *testing.T) {
 		t.Errorf("got %+v, want Phase PodPending, Reason ErrImagePull, Status ConditionTrue and Status "+
 			"ConditionFalse", s)
 	}
-	if s.ContainerStatuses[0].Started == nil || *s.ContainerStatuses[0].Started {
-		t.Error("started is not false")
+	if got := s.ContainerStatuses[0]; got.Started == nil || *got.Started {
+		t.Errorf("got %+v, want started to be false", got)
 	}
 }
 

@@ -1,4 +1,5 @@
-// Package podview decides what is shown of one Pod's containers, and what is reported of them.
+// Package podview decides what one Pod's status shows of its containers, and which facts are
+// reported of them.
 //
 // Next takes the last View and one step of the Pod's worker (a decision, the begin, the progress or
 // the end of a plan) and returns the new View and what to report, in order: facts for the journal,

@@ -1,5 +1,5 @@
-// Package podworker keeps the Pods of the node as their sources say: one goroutine and one mailbox
-// for each Pod, its worker.
+// Package podworker syncs the Pods of the node with what their sources say: one goroutine and one
+// mailbox for each Pod, its worker (upstream: pod_workers).
 //
 // A worker observes the runtime, has podplan decide, podview say what is shown, and podactions act,
 // until nothing is left to do; then it sleeps until it is woken or the plan's time comes. The

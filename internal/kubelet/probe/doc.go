@@ -1,4 +1,5 @@
-// Package probe decides when a container is asked how it is, and what the answers add up to.
+// Package probe has the rules of probes: when a probe is due, and which result follows from its
+// thresholds.
 //
 // prober holds the timers and asks; probe/<kind> knows one way to ask.
 //

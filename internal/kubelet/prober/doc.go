@@ -1,4 +1,5 @@
-// Package prober asks running containers how they are, as their probes say.
+// Package prober runs the probes of containers: a worker for each probe, whose results become
+// readiness, liveness and startup.
 //
 // Package probe decides when to ask and what answers add up to; here are the timers, one for
 // each probe, nothing that ticks while nothing is due. Answers become metrics, failures events,

@@ -168,21 +168,6 @@ func (a *Manager) Close() {
 	clear(a.pods)
 }
 
-// WorkerCount is how many probes ask, by kind.
-func (a *Manager) WorkerCount() map[probe.Kind]int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	n := map[probe.Kind]int{}
-	for _, pod := range a.pods {
-		for k, w := range pod {
-			if w.ctx.Err() == nil {
-				n[k.Kind]++
-			}
-		}
-	}
-	return n
-}
-
 // ensureWorker makes the probe's worker, replaces it when the container is a new one, or gives it
 // the newest Pod. The caller holds a.mu.
 func (a *Manager) ensureWorker(key probe.Key, t probeTarget) {

@@ -1,4 +1,5 @@
-// Package resource turns what a Pod asks for into what the kernel enforces.
+// Package resource turns requests and limits of Pods into cgroup values and OOM scores, and
+// computes the node's allocatable.
 //
 // Paths of the QoS tree, cpu shares, quota, memory limits and oom_score_adj of Pods and containers,
 // and the node's allocatable part.

@@ -102,7 +102,8 @@ func TestBestEffortMayUseWhatOthersLeave(t *testing.T) {
 	four := podOf(container("a", list("cpu", "4", "memory", "1Gi"), list("cpu", "4", "memory", "1Gi")))
 	none := podOf(container("a", nil, nil))
 	if r.QOS(four) != v1.PodQOSGuaranteed || r.QOS(none) != v1.PodQOSBestEffort {
-		t.Fatal("the Pods have other classes")
+		t.Fatalf("got classes %s and %s, want %s and %s", r.QOS(four), r.QOS(none), v1.PodQOSGuaranteed,
+			v1.PodQOSBestEffort)
 	}
 	for _, x := range []struct{ busy, wants, gets float64 }{
 		{4, 16, 12},  // the node's sixteen without the four that are used

@@ -97,6 +97,6 @@ func TestSummary(t *testing.T) {
 		t.Errorf("got %v, %v, %v, want code 200, no error, NodeName node-1 and brief false", code, err, body)
 	}
 	if code, _ := w.get("/stats/summary?only_cpu_and_memory=true"); code != 200 || !w.usage.brief {
-		t.Error("only_cpu_and_memory is not heeded")
+		t.Errorf("only_cpu_and_memory: got code %d and brief %v, want 200 and true", code, w.usage.brief)
 	}
 }

@@ -24,7 +24,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
@@ -37,6 +36,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 	"github.com/gantry-project/gantry/internal/kubelet/server"
 	"github.com/gantry-project/gantry/test/expect"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // authority is a CA that signs for tests.
@@ -269,7 +269,7 @@ func (w *testServer) run(name string, scripts map[string]string) *v1.Pod {
 	if err != nil {
 		w.Fatal(err)
 	}
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", UID: uid}}
+	pod := wrappers.MakePod().Namespace("default").Name(name).UID(string(uid)).Obj()
 	for c, script := range scripts {
 		pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: c})
 		if script == "" {

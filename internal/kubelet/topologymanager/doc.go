@@ -1,5 +1,5 @@
-// Package topologymanager joins what the managers of CPUs, memory and devices say about NUMA nodes
-// into one affinity for each container, and refuses Pods that have none (KEP-693).
+// Package topologymanager merges the topology hints of the CPU, memory and device managers into one
+// NUMA affinity for each container, and refuses Pods that have none (KEP-693).
 //
 // In: hints of HintProviders, the policy, scope and options of the configuration, the NUMA nodes of
 // the machine. Out: the affinity that each provider allocates by, or a refusal with upstream's

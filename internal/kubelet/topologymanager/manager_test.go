@@ -7,10 +7,10 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/topologymanager"
 	"github.com/gantry-project/gantry/internal/reason"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 type hint = topologymanager.Hint
@@ -92,8 +92,8 @@ func (p *provider) Allocate(_ *v1.Pod, c *v1.Container) error {
 }
 
 func pod() *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "u"}, Spec: v1.PodSpec{
-		InitContainers: []v1.Container{{Name: "i"}}, Containers: []v1.Container{{Name: "a"}, {Name: "b"}}}}
+	return wrappers.MakePod().UID("u").InitContainers(v1.Container{Name: "i"}).
+		Containers(v1.Container{Name: "a"}, v1.Container{Name: "b"}).Obj()
 }
 
 func TestAdmitByPolicy(t *testing.T) {

@@ -9,17 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func podOf(mounts ...string) *v1.Pod {
-	p := &v1.Pod{}
-	p.Namespace = "ns"
 	c := v1.Container{Name: "c"}
 	for _, m := range mounts {
 		c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: m})
 	}
-	p.Spec.Containers = []v1.Container{c}
-	return p
+	return wrappers.MakePod().Namespace("ns").Containers(c).Obj()
 }
 
 func TestPlanOfVolumes(t *testing.T) {

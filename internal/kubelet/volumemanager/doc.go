@@ -1,4 +1,4 @@
-// Package volumemanager gives Pods their volumes and takes them away again.
+// Package volumemanager attaches, mounts and unmounts the volumes of Pods.
 //
 // It carries out what package volume decides: it holds the objects a Pod refers to, runs each
 // volume's Plugin, stages volumes once per node for all Pods that use them, reports failures as

@@ -293,7 +293,8 @@ func TestRemoveForReal(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 			if tree.Exists(root+"/pod") || !tree.Exists(root+"/other") {
-				t.Error("removed the wrong one")
+				t.Errorf("/pod is there: %v, want false; /other is there: %v, want true", tree.Exists(root+"/pod"),
+					tree.Exists(root+"/other"))
 			}
 			if _, err := os.Stat(fmt.Sprintf("/proc/%d", bystander)); err != nil {
 				t.Error("a process elsewhere was killed")

@@ -31,7 +31,7 @@ func WatchLinks(ctx context.Context) (<-chan struct{}, error) {
 				if !ok {
 					routes = nil
 				}
-				if !isOfOthers(r.Route) {
+				if !isForeignRoute(r.Route) {
 					continue
 				}
 			case _, ok := <-links:
@@ -52,7 +52,7 @@ func WatchLinks(ctx context.Context) (<-chan struct{}, error) {
 	return signal, nil
 }
 
-// isOfOthers reports whether a route may belong to a Segment and is none that a Router makes.
-func isOfOthers(r netlink.Route) bool {
+// isForeignRoute reports whether a route may belong to a Segment and is none that a Router makes.
+func isForeignRoute(r netlink.Route) bool {
 	return r.Protocol != routeProtocol && r.Type == unix.RTN_UNICAST
 }

@@ -225,7 +225,7 @@ func TestRoutesOfOthers(t *testing.T) {
 		{netlink.Route{Protocol: unix.RTPROT_KERNEL, Type: unix.RTN_LOCAL}, false},
 		{netlink.Route{Protocol: routeProtocol, Type: unix.RTN_UNICAST}, false},
 	} {
-		if got := isOfOthers(c.route); got != c.want {
+		if got := isForeignRoute(c.route); got != c.want {
 			t.Errorf("protocol %d, type %d: got %v, want %v", c.route.Protocol, c.route.Type, got, c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-// Package extender asks extenders: programs that filter and score nodes, bind and review
+// Package extender calls scheduler extenders: programs that filter and score nodes, bind and review
 // preemptions over HTTP (k8s.io/kube-scheduler/extender/v1).
 //
 // In: the extenders of a KubeSchedulerConfiguration. Out: framework.Extender values, and Extenders,

@@ -11,7 +11,6 @@ import (
 	policy "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 	"github.com/gantry-project/gantry/internal/scheduler/preemption"
@@ -36,8 +35,7 @@ func pod(text string, change ...func(*v1.Pod)) *v1.Pod {
 	if _, err := fmt.Sscan(w[4], &start); err != nil {
 		panic(err)
 	}
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: w[0], Namespace: "ns", UID: types.UID(w[0]),
-		Labels: map[string]string{"app": w[0]}}}
+	p := wrappers.MakePod().Namespace("ns").Name(w[0]).UID(w[0]).Label("app", w[0]).Obj()
 	if w[1] != "-" {
 		p.Spec.NodeName = w[1]
 	}

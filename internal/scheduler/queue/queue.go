@@ -269,7 +269,7 @@ func (q *Queue) AddUnschedulableIfNotPresent(e *Entry, f Failure, now time.Time)
 		w.hint, rejected = queueAfterBackoff, false
 	}
 	for _, ev := range q.inFlight.eventsSince(e.Pod().UID) {
-		if rejected && ev.isRoomGivenBackBy(e.Pod().UID) {
+		if rejected && ev.isForgottenPod(e.Pod().UID) {
 			continue
 		}
 		if worth, by := q.runQueueingHints(e, ev); worth > w.hint {

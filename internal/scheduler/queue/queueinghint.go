@@ -34,9 +34,9 @@ func (e Event) Object() any {
 	return e.Old
 }
 
-// isRoomGivenBackBy tells whether the event is that a Pod lost the node it was assumed on. That
+// isForgottenPod tells whether the event is that a Pod lost the node it was assumed on. That
 // helps others, not the Pod itself: who refused it there would do so again.
-func (e Event) isRoomGivenBackBy(uid types.UID) bool {
+func (e Event) isForgottenPod(uid types.UID) bool {
 	p, ok := e.Old.(*v1.Pod)
 	return ok && p.UID == uid && e.Resource == framework.AssignedPod && e.ActionType == framework.Delete
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/replay"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // recordedHandle is what the scheduler's plugins know besides nodes and Pods.
@@ -99,10 +100,10 @@ func newRandomCluster(r *rapid.T) *randomCluster {
 }
 
 func (t *randomCluster) node(name string) *v1.Node {
-	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name},
-		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}},
-		Status: v1.NodeStatus{Allocatable: v1.ResourceList{v1.ResourceCPU: quantity(t.oneOf("cpu", "1", "2", "4")),
-			v1.ResourceMemory: quantity("8Gi"), v1.ResourcePods: quantity("9")}}}
+	n := wrappers.MakeNode().Hostname(name).Obj()
+	n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x"}}
+	n.Status.Allocatable = v1.ResourceList{v1.ResourceCPU: quantity(t.oneOf("cpu", "1", "2", "4")),
+		v1.ResourceMemory: quantity("8Gi"), v1.ResourcePods: quantity("9")}
 	if t.chance("zone?", 80) {
 		n.Labels[v1.LabelTopologyZone] = t.oneOf("zone", "x", "y", "z")
 	}
@@ -121,11 +122,11 @@ func (t *randomCluster) pod() *v1.Pod {
 	t.podsMade++
 	name := fmt.Sprintf("p%d", t.podsMade)
 	app := t.oneOf("app", "web", "db")
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: t.oneOf("namespace", "a", "b"),
-		UID: types.UID(name), Labels: map[string]string{"app": app}},
-		Spec: v1.PodSpec{SchedulerName: "default-scheduler",
-			Containers: []v1.Container{{Name: "c", Image: "i", Resources: v1.ResourceRequirements{
-				Requests: v1.ResourceList{v1.ResourceCPU: quantity(t.oneOf("asks", "0", "100m", "0.5", "1500m"))}}}}}}
+	p := wrappers.MakePod().Namespace(t.oneOf("namespace", "a", "b")).Name(name).
+		UID(name).Label("app", app).SchedulerName("default-scheduler").
+		Containers(v1.Container{Name: "c", Image: "i", Resources: v1.ResourceRequirements{
+			Requests: v1.ResourceList{v1.ResourceCPU: quantity(t.oneOf("asks", "0", "100m", "0.5", "1500m"))}}}).
+		Obj()
 	if t.chance("priority?", 50) {
 		p.Spec.Priority = new(int32(t.n("priority", 0, 2)))
 	}

@@ -27,14 +27,11 @@ func node(name, zone string) *v1.Node {
 }
 
 func pod(name, node, cpu string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name)}, Spec: v1.PodSpec{
-		NodeName: node, Containers: []v1.Container{{
+	return wrappers.MakePod().Namespace("ns").Name(name).UID(name).Node(node).
+		Containers(v1.Container{
 			Ports:     []v1.ContainerPort{{HostPort: 80}},
-			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}}},
-		Volumes: []v1.Volume{
-			{VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
-				ClaimName: name}}}},
-	}}
+			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}}).
+		Claims(name).Obj()
 }
 
 func antiAffine(p *v1.Pod, key string) *v1.Pod {

@@ -12,20 +12,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func node(name, cpu, memory string) *v1.Node {
 	list := v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu), v1.ResourceMemory: resource.MustParse(memory),
 		v1.ResourcePods: resource.MustParse("110")}
-	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}},
-		Status: v1.NodeStatus{Capacity: list, Allocatable: list}}
+	n := wrappers.MakeNode().Hostname(name).Obj()
+	n.Status.Capacity = list
+	n.Status.Allocatable = list
+	return n
 }
 
 func sized(cpu, memory string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}, Spec: v1.PodSpec{
-		SchedulerName: v1.DefaultSchedulerName, Containers: []v1.Container{{Name: "c",
+	return wrappers.MakePod().Namespace("default").SchedulerName(v1.DefaultSchedulerName).
+		Containers(v1.Container{Name: "c",
 			Resources: v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu),
-				v1.ResourceMemory: resource.MustParse(memory)}}}}}}
+				v1.ResourceMemory: resource.MustParse(memory)}}}).Obj()
 }
 
 // The count is what the nodes hold; what runs out first is the resource that most nodes lack.

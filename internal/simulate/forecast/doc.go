@@ -1,3 +1,3 @@
-// Package forecast is what a simulation foretells: as data, as text, as a picture; stored, and
-// compared later with what came.
+// Package forecast is the result of a simulation: as data, as text, as a picture; stored, and
+// compared later with what happened.
 package forecast

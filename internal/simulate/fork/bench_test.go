@@ -7,17 +7,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/fork"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // running is a Pod that runs on a node.
 func running(i, nodes int) *corev1.Pod {
 	name := fmt.Sprint("pod-", i)
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
-		Spec: deployment("x", 1, "10m").Spec.Template.Spec}
+	p := wrappers.MakePod().Namespace("default").Name(name).UID(name).Obj()
+	p.Spec = deployment("x", 1, "10m").Spec.Template.Spec
 	at := metav1.NewTime(start)
 	p.Spec.NodeName = fmt.Sprint("node-", i%nodes)
 	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBurstable, StartTime: &at,

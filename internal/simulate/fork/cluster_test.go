@@ -16,14 +16,16 @@ import (
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/fork"
 	"github.com/gantry-project/gantry/internal/simulate/memstore"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func node(name, cpu string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
-		Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
-			corev1.ResourceMemory: resource.MustParse("64Gi")}}}
+	n := wrappers.MakeNode().Name(name).Obj()
+	n.Status.Capacity = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+		corev1.ResourceMemory: resource.MustParse("64Gi")}
+	return n
 }
 
 func deployment(name string, replicas int32, cpu string) *appsv1.Deployment {

@@ -172,9 +172,9 @@ func savings(n *Node, t eviction.Threshold, x Next) []Saving {
 	return out
 }
 
-// behind is the Pod that stands before the given one, once it is changed: empty when it still has
-// the place it had.
-func behind(n *Node, t eviction.Threshold, x Next, change func(*v1.Pod)) string {
+// podsBefore is the Pod that stands before the given one, once it is changed: empty when it still
+// has the place it had.
+func podsBefore(n *Node, t eviction.Threshold, x Next, change func(*v1.Pod)) string {
 	m := *n
 	m.Pods = clonePods(n.Pods)
 	p := m.podOf(x.Pod)
@@ -211,7 +211,7 @@ func savingRequest(n *Node, t eviction.Threshold, x Next) *Saving {
 	}
 	now := requestOf(n, t.Signal, p.Pod)
 	put := func(mi int64) string {
-		return behind(n, t, x, func(q *v1.Pod) { setRequest(q, p.Use, mi*mebibyte-now) })
+		return podsBefore(n, t, x, func(q *v1.Pod) { setRequest(q, p.Use, mi*mebibyte-now) })
 	}
 	low, high := now/mebibyte, (x.Use+mebibyte-1)/mebibyte
 	if high <= low || put(high) == "" {
@@ -270,7 +270,7 @@ func savingPriority(n *Node, t eviction.Threshold, x Next) *Saving {
 	}
 	slices.Sort(tries)
 	for _, to := range slices.Compact(tries) {
-		after := behind(n, t, x, func(p *v1.Pod) { p.Spec.Priority = &to })
+		after := podsBefore(n, t, x, func(p *v1.Pod) { p.Spec.Priority = &to })
 		if after != "" {
 			return &Saving{Change: fmt.Sprintf("a priority of %d", to), Priority: &to, Behind: after}
 		}

@@ -132,7 +132,7 @@ func (m *Meter) Of(p *corev1.Pod) map[string]Amounts {
 func running(p *corev1.Pod) []*corev1.Container {
 	var out []*corev1.Container
 	for i := range p.Spec.InitContainers {
-		if r := p.Spec.InitContainers[i].RestartPolicy; r != nil && *r == corev1.ContainerRestartPolicyAlways {
+		if pod.IsSidecar(&p.Spec.InitContainers[i]) {
 			out = append(out, &p.Spec.InitContainers[i])
 		}
 	}

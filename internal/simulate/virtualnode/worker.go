@@ -126,7 +126,7 @@ func (w *podWorker) advance(now time.Time, waitsForVolumes func(*podWorker) bool
 		w.facts.Accepted = now
 	}
 	for range maxRounds {
-		w.happen(now)
+		w.applyDue(now)
 		w.wake = w.next()
 		if w.blocked() {
 			return false
@@ -157,8 +157,8 @@ func (w *podWorker) advance(now time.Time, waitsForVolumes func(*podWorker) bool
 	return false
 }
 
-// happen makes true what is due at now.
-func (w *podWorker) happen(now time.Time) {
+// applyDue makes true what is due at now.
+func (w *podWorker) applyDue(now time.Time) {
 	for {
 		i := slices.IndexFunc(w.coming, func(o outcome) bool { return !o.at.After(now) })
 		if i < 0 {

@@ -20,17 +20,19 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gantry-project/gantry/internal/trace/packet"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 var rewrite = flag.Bool("rewrite", false, "rewrite testdata")
 
 func pod(name, node, ip string, f ...func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)},
-		Spec: v1.PodSpec{NodeName: node, DNSPolicy: v1.DNSClusterFirst,
-			Containers: []v1.Container{
-				{Name: "app",
-					Ports: []v1.ContainerPort{{Name: "web", ContainerPort: 8080, Protocol: v1.ProtocolTCP}}}}},
-		Status: v1.PodStatus{Phase: v1.PodRunning, PodIP: ip, PodIPs: []v1.PodIP{{IP: ip}}}}
+	p := wrappers.MakePod().Namespace("shop").Name(name).UID(name).Node(node).
+		Containers(v1.Container{Name: "app",
+			Ports: []v1.ContainerPort{{Name: "web", ContainerPort: 8080, Protocol: v1.ProtocolTCP}}}).
+		Phase(v1.PodRunning).Obj()
+	p.Spec.DNSPolicy = v1.DNSClusterFirst
+	p.Status.PodIP = ip
+	p.Status.PodIPs = []v1.PodIP{{IP: ip}}
 	if ip == "" {
 		p.Status.PodIPs, p.Status.Phase = nil, v1.PodPending
 	}
@@ -41,9 +43,11 @@ func pod(name, node, ip string, f ...func(*v1.Pod)) *v1.Pod {
 }
 
 func node(name, ip, cidr string) *v1.Node {
-	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.NodeSpec{PodCIDR: cidr},
-		Status: v1.NodeStatus{Addresses: []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip}},
-			Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}}}
+	n := wrappers.MakeNode().Name(name).Obj()
+	n.Spec.PodCIDR = cidr
+	n.Status.Addresses = []v1.NodeAddress{{Type: v1.NodeInternalIP, Address: ip}}
+	n.Status.Conditions = []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue}}
+	return n
 }
 
 func service(name, ip string, f ...func(*v1.Service)) *v1.Service {

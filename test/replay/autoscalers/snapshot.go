@@ -55,7 +55,7 @@ func (w *Snapshot) Scale() *autoscalingv1.Scale {
 
 func (w *Snapshot) running() int32 { return max(0, w.Replicas-w.Step.Lag) }
 
-func (w *Snapshot) ago(seconds int) *metav1.Time {
+func (w *Snapshot) before(seconds int) *metav1.Time {
 	return &metav1.Time{Time: w.Now.Add(-time.Duration(seconds) * time.Second)}
 }
 
@@ -71,14 +71,14 @@ func (w *Snapshot) Pods() []*corev1.Pod {
 			Labels: map[string]string{"app": "web"}}}
 		p.Status.Phase = x.Phase
 		if x.Started >= 0 {
-			p.Status.StartTime = w.ago(x.Started)
+			p.Status.StartTime = w.before(x.Started)
 		}
 		if x.Ready != "" {
 			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: x.Ready,
-				LastTransitionTime: *w.ago(x.ReadySet)}}
+				LastTransitionTime: *w.before(x.ReadySet)}}
 		}
 		if x.Ends {
-			p.DeletionTimestamp = w.ago(1)
+			p.DeletionTimestamp = w.before(1)
 		}
 		p.Spec.Containers = []corev1.Container{{Name: container, Resources: request(x.App)},
 			{Name: "side", Resources: request(x.Side)}}
@@ -132,7 +132,7 @@ func (p podMetrics) List(context.Context, metav1.ListOptions) (*metricsv1beta1.P
 			use[corev1.ResourceMemory] = *resource.NewQuantity(m<<20, resource.BinarySI)
 		}
 		out.Items = append(out.Items, metricsv1beta1.PodMetrics{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace,
-			Name: podName(i)}, Timestamp: *w.ago(w.Step.Age),
+			Name: podName(i)}, Timestamp: *w.before(w.Step.Age),
 			Window: metav1.Duration{Duration: time.Duration(w.Step.Window) * time.Second},
 			Containers: []metricsv1beta1.ContainerMetrics{{Name: container, Usage: use},
 				{Name: "side", Usage: use}}})
@@ -155,7 +155,7 @@ func (c custom) GetForObject(_ schema.GroupKind, _, metric string,
 	if c.snapshot.Step.CustomErr != "" || len(values) == 0 {
 		return nil, errors.New("no answer: " + c.snapshot.Step.CustomErr)
 	}
-	return &customv1beta2.MetricValue{Timestamp: *c.snapshot.ago(c.snapshot.Step.Age),
+	return &customv1beta2.MetricValue{Timestamp: *c.snapshot.before(c.snapshot.Step.Age),
 		Value: *resource.NewMilliQuantity(values[0], resource.DecimalSI)}, nil
 }
 
@@ -171,7 +171,7 @@ func (c custom) GetForObjects(_ schema.GroupKind, _ labels.Selector, metric stri
 		if len(values) == 0 || values[i%len(values)] == Missing {
 			continue
 		}
-		out.Items = append(out.Items, customv1beta2.MetricValue{Timestamp: *w.ago(w.Step.Age),
+		out.Items = append(out.Items, customv1beta2.MetricValue{Timestamp: *w.before(w.Step.Age),
 			DescribedObject: corev1.ObjectReference{Kind: "Pod", Name: podName(i)},
 			Value:           *resource.NewMilliQuantity(values[i%len(values)], resource.DecimalSI)})
 	}
@@ -191,7 +191,7 @@ func (e external) List(metric string, _ labels.Selector) (*externalv1beta1.Exter
 	out := &externalv1beta1.ExternalMetricValueList{}
 	for _, v := range e.snapshot.Step.Values[metric] {
 		out.Items = append(out.Items, externalv1beta1.ExternalMetricValue{MetricName: metric,
-			Timestamp: *e.snapshot.ago(e.snapshot.Step.Age), Value: *resource.NewMilliQuantity(v, resource.DecimalSI)})
+			Timestamp: *e.snapshot.before(e.snapshot.Step.Age), Value: *resource.NewMilliQuantity(v, resource.DecimalSI)})
 	}
 	return out, nil
 }

@@ -315,8 +315,8 @@ var (
 	exitLine = regexp.MustCompile(`^## exit (.*)$`)
 )
 
-// ageless replaces the ages that describe prints of other objects than Pods.
-func ageless(line string) string {
+// maskAges replaces the ages that describe prints of other objects than Pods.
+func maskAges(line string) string {
 	return strings.TrimSpace(gap.ReplaceAllString(age.ReplaceAllString(line, "<age>"), "  "))
 }
 

@@ -198,7 +198,7 @@ func outputsDiffer(want, got []Command) []replay.Difference {
 		}
 		wantBody, gotBody := w.Body, got[i].Body
 		if strings.HasPrefix(w.Line, "kubectl describe") {
-			wantBody, gotBody = mapEach(wantBody, ageless), mapEach(gotBody, ageless)
+			wantBody, gotBody = mapEach(wantBody, maskAges), mapEach(gotBody, maskAges)
 		}
 		out = append(out, linesDiffer(path+kind, wantBody, gotBody)...)
 	}

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 const gpu = "example.com/gpu"
@@ -56,8 +58,10 @@ func (d objectGenerator) node(i int) *v1.Node {
 	if d.oneIn(3) {
 		has[gpu] = resource.MustParse(pick(d, "1", "2", "4"))
 	}
-	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-		Status: v1.NodeStatus{Capacity: has, Allocatable: has}}
+	n := wrappers.MakeNode().Name(name).Obj()
+	n.Labels = labels
+	n.Status.Capacity = has
+	n.Status.Allocatable = has
 	n.Spec.Unschedulable = d.oneIn(10)
 	for _, key := range []string{"team", "spot"} {
 		if d.oneIn(5) {
@@ -76,8 +80,8 @@ func (d objectGenerator) node(i int) *v1.Node {
 // pod is a Pod with labels and requests, and nothing yet that limits where it may be.
 func (d objectGenerator) pod(name string) *v1.Pod {
 	no, now, color := false, int64(0), pick(d, colors...)
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: pick(d, namespaces...),
-		Labels: singleLabel("app", color)}}
+	p := wrappers.MakePod().Namespace(pick(d, namespaces...)).Name(name).
+		Labels(singleLabel("app", color)).Obj()
 	asks := v1.ResourceList{}
 	for _, r := range []struct {
 		name v1.ResourceName

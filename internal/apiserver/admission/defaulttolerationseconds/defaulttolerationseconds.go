@@ -1,5 +1,6 @@
-// Package defaulttolerationseconds lets Pods stay five minutes on a node that is not ready or
-// unreachable, unless they say themselves.
+// Package defaulttolerationseconds is the admission plugin DefaultTolerationSeconds: Pods tolerate
+// the taints not-ready and unreachable for 300 seconds, unless they have tolerations of their own
+// for them.
 //
 // In: a Pod being written. Out: tolerations of the two NoExecute taints added.
 package defaulttolerationseconds

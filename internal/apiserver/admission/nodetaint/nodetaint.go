@@ -1,4 +1,5 @@
-// Package nodetaint keeps Pods off a Node until it has been seen ready.
+// Package nodetaint is the admission plugin TaintNodesByCondition: a new Node gets the taint
+// not-ready, so that no Pods go there until it has been Ready.
 //
 // In: a Node being created. Out: the taint node.kubernetes.io/not-ready:NoSchedule on it.
 package nodetaint

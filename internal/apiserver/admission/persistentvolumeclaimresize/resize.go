@@ -1,5 +1,5 @@
-// Package persistentvolumeclaimresize lets claims grow only where their StorageClass can grow
-// volumes.
+// Package persistentvolumeclaimresize is the admission plugin PersistentVolumeClaimResize: a claim
+// may ask for more only if its StorageClass allows volume expansion.
 //
 // In: a PersistentVolumeClaim being updated, its StorageClass. Out: nothing, or a refusal.
 package persistentvolumeclaimresize

@@ -1,4 +1,5 @@
-// Package podgroupprotection keeps PodGroups from going while Pods of theirs run.
+// Package podgroupprotection is the admission plugin that adds the protection finalizer to
+// PodGroups, so that none is removed while its Pods run.
 //
 // In: a PodGroup being created. Out: the finalizer that podgroup-protection-controller takes off
 // when no Pod needs the group.

@@ -1,5 +1,6 @@
-// Package podresize refuses a size that a Pod's node could not give it even if it were empty,
-// before the kubelet is asked.
+// Package podresize is the admission of in-place Pod resize: it refuses resources that the
+// allocatable of the Pod's node could not hold even if the node were empty, before the kubelet is
+// asked.
 //
 // In: a Pod being resized, its Node. Out: nothing, or a refusal with the sums. KEP-1287 as v1.37
 // does it.

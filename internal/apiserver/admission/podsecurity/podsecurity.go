@@ -1,4 +1,5 @@
-// Package podsecurity holds Pods to the Pod Security Standard that labels of their namespace name.
+// Package podsecurity is the admission plugin PodSecurity: it enforces the Pod Security Standard
+// that the labels of a namespace name.
 //
 // In: Pods, kinds that make Pods, namespaces being written. Out: a refusal, a warning, or a note
 // for the audit log, as the library k8s.io/pod-security-admission decides; without labels

@@ -1,5 +1,5 @@
-// Package priority turns a Pod's priorityClassName into its number, and lets one class at most be
-// the default.
+// Package priority is the admission plugin Priority: it resolves a Pod's priorityClassName to its
+// priority, and refuses a second PriorityClass with globalDefault.
 //
 // In: a Pod or PriorityClass being written, the PriorityClasses. Out: spec.priority and
 // spec.preemptionPolicy, or a refusal.

@@ -92,7 +92,7 @@ func container(name string, asked, bound corev1.ResourceList) corev1.Container {
 }
 
 func pod(change func(*corev1.PodSpec)) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x"}}
+	p := wrappers.MakePod().Namespace("ns").Name("x").Obj()
 	change(&p.Spec)
 	return p
 }

@@ -1,4 +1,5 @@
-// Package runtimeclass writes what a Pod's RuntimeClass costs and where it can run into the Pod.
+// Package runtimeclass is the admission plugin RuntimeClass: it writes the overhead and the
+// scheduling constraints of a Pod's RuntimeClass into the Pod.
 //
 // In: a Pod being created, its RuntimeClass. Out: spec.overhead, node selector and tolerations, or
 // a refusal.

@@ -1,5 +1,6 @@
-// Package storageobjectinuseprotection keeps PersistentVolumes, claims and VolumeAttributesClasses
-// from going while something uses them.
+// Package storageobjectinuseprotection is the admission plugin StorageObjectInUseProtection: it
+// adds the protection finalizers of PersistentVolumes, PersistentVolumeClaims and
+// VolumeAttributesClasses, so that none is removed while it is in use.
 //
 // In: one of them being created. Out: the finalizer that the protection controllers take off when
 // nothing uses it.

@@ -1,5 +1,5 @@
-// Package node lets a node agent reach what the Pods bound to its node need, and nothing of other
-// nodes.
+// Package node is the Node authorizer: a kubelet may read what the Pods bound to its node refer to,
+// and nothing of other nodes.
 //
 // An index, kept from Pods, PersistentVolumes, VolumeAttachments and ResourceSlices, answers "does
 // this node need that object". In: objects as they change, requests of users named system:node:NAME

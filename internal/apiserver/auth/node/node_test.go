@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func agent(name string) user.Info {
@@ -23,28 +25,25 @@ func agent(name string) user.Info {
 
 func pod() *corev1.Pod {
 	ref := func(n string) corev1.LocalObjectReference { return corev1.LocalObjectReference{Name: n} }
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"},
-		Spec: corev1.PodSpec{
-			NodeName: "n1", ServiceAccountName: "sa", ImagePullSecrets: []corev1.LocalObjectReference{ref("pull")},
-			InitContainers: []corev1.Container{
-				{EnvFrom: []corev1.EnvFromSource{
-					{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: ref("env-from")}}}}},
-			Containers: []corev1.Container{{Env: []corev1.EnvVar{{ValueFrom: &corev1.EnvVarSource{
-				ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: ref("env-map")},
-			}}}}},
-			Volumes: []corev1.Volume{
-				{Name: "a", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "vol"}}},
-				{Name: "b", VolumeSource: corev1.VolumeSource{
-					Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-						{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: ref("kube-root-ca.crt")}},
-					}}}},
-				{Name: "c", VolumeSource: corev1.VolumeSource{
-					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "claim"}}},
-				{Name: "d", VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}},
-			},
-		},
-	}
+	p := wrappers.MakePod().Namespace("ns").Name("p").UID("u").Node("n1").
+		InitContainers(corev1.Container{EnvFrom: []corev1.EnvFromSource{
+			{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: ref("env-from")}}}}).
+		Containers(corev1.Container{Env: []corev1.EnvVar{{ValueFrom: &corev1.EnvVarSource{
+			ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: ref("env-map")},
+		}}}}).
+		Volumes(corev1.Volume{Name: "a", VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{SecretName: "vol"}}}).
+		Volumes(corev1.Volume{Name: "b", VolumeSource: corev1.VolumeSource{
+			Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+				{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: ref("kube-root-ca.crt")}},
+			}}}}).
+		Claims("claim").
+		Volumes(corev1.Volume{Name: "d",
+			VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}).
+		Obj()
+	p.Spec.ServiceAccountName = "sa"
+	p.Spec.ImagePullSecrets = []corev1.LocalObjectReference{ref("pull")}
+	return p
 }
 
 func filled() *Graph {

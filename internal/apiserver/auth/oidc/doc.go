@@ -1,4 +1,5 @@
-// Package oidc takes JSON web tokens of issuers outside, named by configuration.
+// Package oidc authenticates by JSON web tokens of external issuers (OpenID Connect), which flags
+// or an AuthenticationConfiguration name.
 //
 // In: an AuthenticationConfiguration file (apiserver.config.k8s.io), read again when it changes, or
 // upstream's --oidc-* flags. Out: an authenticator of tokens, and what the file says of requests

@@ -1,4 +1,5 @@
-// Package rbac decides by Roles and bindings who may do what, and who may give rights away.
+// Package rbac is the RBAC authorizer, and the rules against escalation of privileges by Roles and
+// bindings.
 //
 // A request is allowed when one rule of one role bound to the user covers it; there is no deny. In:
 // roles and bindings (the PolicyReader interface), a user, a request. Out: an authorizer decision,

@@ -1,4 +1,5 @@
-// Package token makes and checks service-account tokens, and publishes the keys to check them with.
+// Package token issues and validates ServiceAccount tokens, and publishes the keys that verify
+// them.
 //
 // A token names a ServiceAccount and, mostly, the Pod it was made for; it is good while both still
 // live under the same uid. In: a signing key, further public keys, and a way to look up the objects

@@ -1,5 +1,5 @@
-// Package webhook asks servers outside who somebody is and what they may do, by kubeconfig or
-// AuthorizationConfiguration.
+// Package webhook authenticates and authorizes by webhooks (TokenReview, SubjectAccessReview),
+// which a kubeconfig or an AuthorizationConfiguration names.
 //
 // In: upstream's flags and files (apiserver.config.k8s.io), the authorizers inside this process.
 // Out: an authenticator of tokens and a chain of authorizers that is built anew when its file

@@ -15,16 +15,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func timeAt(seconds int64) metav1.Time { return metav1.NewTime(time.Unix(1_700_000_000+seconds, 0)) }
 
 // podOf is a created Pod with one container.
 func podOf(edit ...func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", ResourceVersion: "7"},
-		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "nginx:1.27"}}},
-	}
+	p := wrappers.MakePod().Namespace("ns").Name("p").ResourceVersion("7").
+		Container("c", "nginx:1.27").Obj()
 	for _, e := range edit {
 		e(p)
 	}
@@ -903,9 +903,9 @@ func TestPodDisruptionBudget(t *testing.T) {
 		p.Labels = map[string]string{"app": "a"}
 		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
 	})
-	if len(MatchingBudgets([]policyv1.PodDisruptionBudget{*b}, ready)) != 1 ||
-		len(MatchingBudgets([]policyv1.PodDisruptionBudget{*b}, podOf())) != 0 {
-		t.Error("the budget governs the wrong Pods")
+	all := []policyv1.PodDisruptionBudget{*b}
+	if own, other := MatchingBudgets(all, ready), MatchingBudgets(all, podOf()); len(own) != 1 || len(other) != 0 {
+		t.Errorf("got %d budgets of a Pod with the labels and %d of another, want 1 and 0", len(own), len(other))
 	}
 	inNamespace := func(ns string, s *metav1.LabelSelector) policyv1.PodDisruptionBudget {
 		return policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: ns},
@@ -934,8 +934,9 @@ func TestPodDisruptionBudget(t *testing.T) {
 		}
 	}
 	unready := podOf()
-	if canEvictUnready(ready, b) || !canEvictUnready(unready, b) {
-		t.Error("an unready Pod is free while enough others are healthy, a ready one is not")
+	if r, u := canEvictUnready(ready, b), canEvictUnready(unready, b); r || !u {
+		t.Errorf("enough others are healthy: got free %v for a ready Pod and %v for an unready one, want false and "+
+			"true", r, u)
 	}
 	ifHealthy := policyv1.IfHealthyBudget
 	for _, policy := range []*policyv1.UnhealthyPodEvictionPolicyType{nil, &ifHealthy} {
@@ -956,8 +957,8 @@ func TestPodDisruptionBudget(t *testing.T) {
 		t.Error("below the budget an unready Pod is guarded")
 	}
 	b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow)
-	if !canEvictUnready(unready, b) || canEvictUnready(ready, b) {
-		t.Error("AlwaysAllow frees unready Pods, and no others")
+	if r, u := canEvictUnready(ready, b), canEvictUnready(unready, b); r || !u {
+		t.Errorf("AlwaysAllow: got free %v for a ready Pod and %v for an unready one, want false and true", r, u)
 	}
 }
 
@@ -975,7 +976,8 @@ func TestResizeRules(t *testing.T) {
 	var r resizeRules
 	r.prepareForUpdate(now, old)
 	if now.Spec.Containers[0].Image != "nginx:1.27" || len(now.Labels) != 0 {
-		t.Error("a resize changed more than sizes")
+		t.Errorf("got image %s and labels %v after a resize, want nginx:1.27 and none", now.Spec.Containers[0].Image,
+			now.Labels)
 	}
 	if got := causes(r.validate(now, old)); got != "" {
 		t.Errorf("r.validate(now, old) = %q, want nothing", got)

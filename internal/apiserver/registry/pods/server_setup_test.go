@@ -31,6 +31,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/store"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pki"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // testServer is one API server and one fake kubelet for all tests of this package.
@@ -231,8 +232,7 @@ func (echoKubelet) PortForward(_ context.Context, _, _ string, port int32, s io.
 
 func newPod(t *testing.T, ns string, edit ...func(*v1.Pod)) *v1.Pod {
 	t.Helper()
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"},
-		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "nginx:1.27"}}}}
+	p := wrappers.MakePod().Name("p").Container("c", "nginx:1.27").Obj()
 	for _, e := range edit {
 		e(p)
 	}

@@ -393,8 +393,8 @@ func TestEviction(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	testServer.facts.Lock()
-	if n := len(testServer.facts.refused); n == 0 || testServer.facts.refused[n-1].Budget != "b" {
-		t.Error("no fact about the refusal")
+	if all := testServer.facts.refused; len(all) == 0 || all[len(all)-1].Budget != "b" {
+		t.Errorf("got the refusals %v, want the last to be by budget b", all)
 	}
 	testServer.facts.Unlock()
 	allow(1)

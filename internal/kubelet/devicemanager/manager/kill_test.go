@@ -22,6 +22,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/deviceplugintest"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/manager"
 	"github.com/gantry-project/gantry/test/statefile"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 const gpu = "vendor.com/gpu"
@@ -138,8 +139,8 @@ func (h *history) prefer(*pluginapi.ContainerPreferredAllocationRequest) []strin
 
 func (h *history) add() *v1.Pod {
 	h.number++
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("p", h.number), UID: types.UID(fmt.Sprint("p",
-		h.number))}}
+	p := wrappers.MakePod().Name(fmt.Sprint("p", h.number)).UID(fmt.Sprint("p",
+		h.number)).Obj()
 	for i := range 1 + h.r.IntN(2) {
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: fmt.Sprint("c", i),
 			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{

@@ -24,6 +24,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/deviceplugintest"
 	"github.com/gantry-project/gantry/internal/kubelet/dra/manager"
 	"github.com/gantry-project/gantry/internal/kubelet/dra/plugin"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // driver is a DRA driver that notes its calls. Its devices are named after the claim.
@@ -170,8 +171,8 @@ func (n *node) claim(name string, drivers []string, pods ...*v1.Pod) {
 
 // user is a Pod whose one container uses claims.
 func user(name string, claims ...string) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: "uid-" + types.UID(name)},
-		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main"}}}}
+	p := wrappers.MakePod().Namespace("default").Name(name).
+		UID("uid-"+name).Container("main", "").Obj()
 	for _, c := range claims {
 		p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, v1.PodResourceClaim{Name: c, ResourceClaimName: &c})
 		p.Spec.Containers[0].Resources.Claims = append(p.Spec.Containers[0].Resources.Claims, v1.ResourceClaim{Name: c})

@@ -1,4 +1,5 @@
-// Package pull makes sure that a container's image is on the node.
+// Package pull ensures that a container's image is on the node, by its pull policy and with a
+// back-off.
 //
 // It carries out what package images decides: asks the runtime, pulls once for all who wait,
 // reports in events and facts, and keeps the back-off of failed pulls.

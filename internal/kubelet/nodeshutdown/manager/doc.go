@@ -1,4 +1,5 @@
-// Package manager holds the machine's shutdown up until this node's Pods have ended in order.
+// Package manager is the graceful node shutdown: it inhibits the machine's shutdown until this
+// node's Pods have ended in order.
 //
 // It takes a delay lock of the system's login service, waits for the word that the machine goes
 // down, ends Pods group by group as drain plans it, and lets go. A shutdown that is called off

@@ -1,5 +1,5 @@
-// Package declaredfeatures looks at what the API changes in Pods that are on this node, and says
-// which changes need what this kubelet does not do.
+// Package declaredfeatures finds updates of Pods on this node that need a feature which this
+// kubelet does not declare.
 //
 // The API server refuses such changes where it knows KEP-5328; behind an older one the kubelet is
 // the only one to tell.

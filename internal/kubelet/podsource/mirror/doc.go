@@ -1,4 +1,4 @@
-// Package mirror shows static Pods in the API, each by a mirror Pod.
+// Package mirror creates and deletes the mirror Pods of static Pods in the API.
 //
 // decide.go decides for one name: create the mirror Pod, or delete one that is out of date, whose
 // static Pod has left the node, or that somebody is deleting (it is created again). manager.go acts

@@ -24,8 +24,9 @@ import (
 )
 
 func own(hash string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "etcd-n1", UID: types.UID(hash),
-		Annotations: map[string]string{static.SourceAnnotation: "file", static.HashAnnotation: hash}}}
+	p := wrappers.MakePod().Namespace("ns").Name("etcd-n1").UID(hash).Obj()
+	p.Annotations = map[string]string{static.SourceAnnotation: "file", static.HashAnnotation: hash}
+	return p
 }
 
 func mirrorWithHash(hash string) *v1.Pod {

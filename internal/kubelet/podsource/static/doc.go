@@ -1,5 +1,4 @@
-// Package static reads Pods that no API server gave out: from manifests in files and from answers
-// of a URL.
+// Package static reads static Pods: from manifests in files and from the answers of a URL.
 //
 // A manifest gets defaults, the node's name behind its own, a uid that is the hash of its content
 // and place, the annotations kubernetes.io/config.source and .hash, and is validated; one that

@@ -1,4 +1,4 @@
-// Package statusmanager brings Pods' statuses to the API.
+// Package statusmanager writes Pods' statuses to the API server.
 //
 // One writer for all Pods: the newest status of each wins, a status that the API already has is not
 // written, a failed write is repeated. Writes are strategic merge patches of the status subresource

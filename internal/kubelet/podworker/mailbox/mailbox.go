@@ -1,4 +1,4 @@
-// Package mailbox is how others talk to a goroutine that owns something, without waiting for it.
+// Package mailbox passes messages to a goroutine that owns a state; who sends does not wait for it.
 //
 // A Mailbox holds one value, the newest, into which updates are merged as they come, and the
 // reasons to look again that have gathered since the owner looked last: many updates, one look.

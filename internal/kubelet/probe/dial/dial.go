@@ -1,4 +1,4 @@
-// Package dial opens the connections of probes.
+// Package dial opens the connections of HTTP, TCP and gRPC probes.
 //
 // In: a timeout. Out: a net.Dialer whose connections leave nothing behind: a probe closes thousands
 // of connections an hour, and each would stay in TIME_WAIT for a minute otherwise.

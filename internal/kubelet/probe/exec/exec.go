@@ -1,4 +1,4 @@
-// Package exec asks by running a command in the container.
+// Package exec is the exec probe: a command that runs in the container.
 //
 // In: an exec probe, the runtime's ExecSync. Out: Success for exit code 0, Failure for any other
 // and for a command that takes too long.

@@ -1,4 +1,4 @@
-// Package grpc asks the standard gRPC health service.
+// Package grpc is the gRPC probe: the standard gRPC health service.
 //
 // In: a grpc probe. Out: Success when the service answers SERVING.
 package grpc

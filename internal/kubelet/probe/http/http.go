@@ -1,4 +1,4 @@
-// Package http asks a URL of the container.
+// Package http is the HTTP probe: a GET request to the container.
 //
 // In: an httpGet probe. Out: Success for 200 to 399, Warning for a redirect to another host (it is
 // not followed), Failure for the rest.

@@ -1,4 +1,4 @@
-// Package tcp asks whether a port takes connections.
+// Package tcp is the TCP probe: a port that accepts connections.
 //
 // In: a tcpSocket probe. Out: Success when the connection was made, whatever happens to it then.
 package tcp

@@ -1,4 +1,4 @@
-// Package claim finds what is behind persistentVolumeClaim and ephemeral volumes.
+// Package claim resolves persistentVolumeClaim and ephemeral volumes to their PersistentVolumes.
 //
 // In: the claim and its PersistentVolume from the API server, the node's labels. Out: a
 // volume.Spec, which the row of the PersistentVolume's source in the table of types serves; or what

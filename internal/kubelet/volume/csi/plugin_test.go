@@ -34,6 +34,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/volumetest"
 	"github.com/gantry-project/gantry/internal/kubelet/volumemanager"
 	"github.com/gantry-project/gantry/internal/linux/mount"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // fakeAPI is what the plugin reads of the API.
@@ -251,11 +252,12 @@ func (r *rig) Put(_ journal.Ref, f journal.Fact) {
 }
 
 func claiming(uid types.UID) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: uid}, Spec: v1.PodSpec{
-		ServiceAccountName: "robot",
-		Containers:         []v1.Container{{Name: "c", VolumeMounts: []v1.VolumeMount{{Name: "v"}}}},
-		Volumes: []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{
-			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}}
+	p := wrappers.MakePod().Namespace("ns").Name("p").UID(string(uid)).
+		Containers(v1.Container{Name: "c", VolumeMounts: []v1.VolumeMount{{Name: "v"}}}).
+		Volumes(v1.Volume{Name: "v", VolumeSource: v1.VolumeSource{
+			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}).Obj()
+	p.Spec.ServiceAccountName = "robot"
+	return p
 }
 
 func (r *rig) unmount(uid types.UID) {

@@ -1,4 +1,4 @@
-// Package fsgroup gives a volume to the Pod's group.
+// Package fsgroup sets the ownership of a volume by fsGroup.
 //
 // In: a directory, spec.securityContext.fsGroup and fsGroupChangePolicy. Out: group, group
 // permissions and the setgid bit on everything in it; events when that takes long.

@@ -1,4 +1,4 @@
-// Package hostpath lets a Pod use a path of the node.
+// Package hostpath is the hostPath volume type.
 //
 // In: path and type. Out: the path itself, after the type's check; nothing is mounted by the
 // kubelet, and nothing is ever removed.

@@ -39,7 +39,7 @@ func chownIfUnused(a volume.MounterArgs, m volume.Mounted) error {
 			return nil // set up before the kubelet was started anew
 		}
 	}
-	shared, err := usedByOther(a.MetaDir, m.Path)
+	shared, err := isMountedByOtherVolume(a.MetaDir, m.Path)
 	if err != nil {
 		return err
 	}
@@ -64,9 +64,9 @@ func setOwnership(a volume.MounterArgs, m volume.Mounted) error {
 	return fsgroup.SetVolumeOwnership(a, m.Path, false)
 }
 
-// usedByOther tells whether another volume of a Pod on this node is the local path. meta is
-// <root>/pods/<uid>/plugins/<plugin>/<name>.
-func usedByOther(meta, path string) (bool, error) {
+// isMountedByOtherVolume tells whether another volume of a Pod on this node is the local path. meta
+// is <root>/pods/<uid>/plugins/<plugin>/<name>.
+func isMountedByOtherVolume(meta, path string) (bool, error) {
 	plugin := filepath.Dir(meta)
 	pods := filepath.Dir(filepath.Dir(filepath.Dir(plugin)))
 	var marks []string

@@ -67,13 +67,6 @@ func (c *Cache) UnregisterPod(uid types.UID) {
 	delete(c.pods, uid)
 }
 
-// WatchedObjects is how many objects are held.
-func (c *Cache) WatchedObjects() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.items)
-}
-
 // GetConfigMap returns the ConfigMap. It waits for the first answer of its watch, and asks the API
 // server directly when no held Pod refers to it.
 func (c *Cache) GetConfigMap(ctx context.Context, namespace, name string) (*v1.ConfigMap, error) {

@@ -21,6 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume/objectcache"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // TestMain takes out the handler that slows errors down by the wall clock: in a bubble of virtual
@@ -134,7 +135,7 @@ func (s *fakeAPI) watching(name string) (n int) {
 }
 
 func podOf(uid string, configs ...string) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: uid, UID: types.UID(uid)}}
+	p := wrappers.MakePod().Namespace("ns").Name(uid).UID(uid).Obj()
 	for _, c := range configs {
 		p.Spec.Volumes = append(p.Spec.Volumes,
 			v1.Volume{VolumeSource: v1.VolumeSource{

@@ -69,16 +69,3 @@ func (a *Measurer[T]) Measure(path string) (T, error) {
 			q.since.Format(time.RFC3339))
 	}
 }
-
-// Hanging lists the paths whose question has not been answered in time, with when it was asked.
-func (a *Measurer[T]) Hanging() map[string]time.Time {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	out := map[string]time.Time{}
-	for path, q := range a.pending {
-		if time.Since(q.since) >= a.timeout {
-			out[path] = q.since
-		}
-	}
-	return out
-}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 func TestHangTimesOutAndIsMeasuredOnce(t *testing.T) {
@@ -34,4 +35,17 @@ func TestHangTimesOutAndIsMeasuredOnce(t *testing.T) {
 			t.Errorf("when the server is back: %d %v", n, err)
 		}
 	})
+}
+
+// Hanging lists the paths whose question has not been answered in time, with when it was asked.
+func (a *Measurer[T]) Hanging() map[string]time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := map[string]time.Time{}
+	for path, q := range a.pending {
+		if time.Since(q.since) >= a.timeout {
+			out[path] = q.since
+		}
+	}
+	return out
 }

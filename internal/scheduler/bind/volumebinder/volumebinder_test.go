@@ -26,6 +26,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumebinding"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // fakeHandle is as much of a Handle as the volume binder needs.
@@ -63,11 +64,8 @@ func newClass(name, provisioner string) *storagev1.StorageClass {
 }
 
 func podWith(claim string) *v1.Pod {
-	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p-" + claim, Namespace: "ns", UID: types.UID("pod-" + claim)},
-		Spec: v1.PodSpec{
-			Volumes: []v1.Volume{
-				{Name: "v", VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{
-					ClaimName: claim}}}}}}
+	return wrappers.MakePod().Namespace("ns").Name("p-" + claim).UID("pod-" + claim).
+		Claims(claim).Obj()
 }
 
 // fixture is a plugin with a Binder over a fake API.

@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // fakeSources is what the plugin sees, and what it does.
@@ -94,7 +94,7 @@ func (p *waitingPod) Reject(plugin, why string) bool {
 // pod is a Pod "namespace/name" of a group, on a node unless that is empty.
 func pod(key, group, node string) *v1.Pod {
 	ns, name, _ := strings.Cut(key, "/")
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID(key)}}
+	p := wrappers.MakePod().Namespace(ns).Name(name).UID(key).Obj()
 	if group != "" {
 		p.Labels = map[string]string{Label: group}
 	}

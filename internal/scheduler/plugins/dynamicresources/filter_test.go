@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 const driver = "gpu.example.com"
@@ -87,7 +88,7 @@ func allocatedTo(c *resourceapi.ResourceClaim, node, device string) *resourceapi
 }
 
 func podUsing(claims ...string) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", UID: "p"}}
+	p := wrappers.MakePod().Namespace("default").Name("p").UID("p").Obj()
 	for _, c := range claims {
 		p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, v1.PodResourceClaim{Name: c, ResourceClaimName: new(c)})
 	}

@@ -1,6 +1,5 @@
-// Package interpodaffinity refuses nodes by what other Pods stand near them: required affinity and
-// anti-affinity of the Pod, and required anti-affinity of the Pods already there; preferred terms
-// of both sides score.
+// Package interpodaffinity filters nodes by required affinity and anti-affinity of the Pod, and by
+// required anti-affinity of the Pods on them; preferred terms of both score.
 //
 // Near means in the same domain: nodes that share the value of a term's topology key. What counts
 // is kept by domain, so the status of a node is a look at its labels. The first Pod of a group that

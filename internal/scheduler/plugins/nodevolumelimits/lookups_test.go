@@ -11,7 +11,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/nodechanges"
@@ -19,6 +18,7 @@ import (
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
 	"github.com/gantry-project/gantry/internal/scheduler/snapshot"
 	"github.com/gantry-project/gantry/test/expect"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // watched are listers that note for which nodes the CSINode is asked for, and whether volumes are
@@ -79,8 +79,7 @@ func volumes() (all []runtime.Object) {
 }
 
 func podOn(node, uid string, claims ...string) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: uid, UID: types.UID(uid)},
-		Spec: v1.PodSpec{NodeName: node}}
+	p := wrappers.MakePod().Namespace("ns").Name(uid).UID(uid).Node(node).Obj()
 	for _, c := range claims {
 		p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: c, VolumeSource: v1.VolumeSource{
 			PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: c}}})

@@ -192,7 +192,7 @@ func (s *aggregate) AppendRowState(to []byte, n int, row int32) []byte {
 	id := c.labels.Numbers[row]
 	switch {
 	case soft && c.key == v1.LabelHostname && id != 0:
-		return schedule.AppendInt(append(to, 2), int64(s.podsOnHostOrIn(c, id, row)))
+		return schedule.AppendInt(append(to, 2), int64(s.matchingPods(c, id, row)))
 	case !c.labels.Unique(row):
 		return schedule.AppendDomain(to, c.labels, row)
 	case int(id) >= len(c.nodesByDomain):

@@ -102,7 +102,7 @@ func (s *aggregate) scoreRows(rows []int32, raw []int64) {
 		if !has {
 			return 0, false
 		}
-		return s.podsOnHostOrIn(c, id, row), true
+		return s.matchingPods(c, id, row), true
 	}
 	for k := range rows {
 		if row = rows[k]; !s.lacksKey(row) {
@@ -155,9 +155,9 @@ func (s *aggregate) domainCount(c *constraintCounts, feasible schedule.Feasible)
 	return n
 }
 
-// podsOnHostOrIn is how many matching Pods a row's domain has. Hosts that share a name are counted
+// matchingPods is how many matching Pods a row's domain has. Hosts that share a name are counted
 // each for itself.
-func (s *aggregate) podsOnHostOrIn(c *constraintCounts, id, row int32) int {
+func (s *aggregate) matchingPods(c *constraintCounts, id, row int32) int {
 	if c.key == v1.LabelHostname && !c.labels.Unique(row) {
 		return c.count(s.rows.Nodes[row].GetPods(), s.pod.Namespace)
 	}

@@ -1,5 +1,5 @@
-// Package volumebinding refuses nodes that a Pod's persistent volumes cannot follow it to, and
-// pairs claims with volumes when a node is chosen.
+// Package volumebinding filters nodes that a Pod's PersistentVolumes cannot be used on, and binds
+// claims to volumes when a node is chosen.
 //
 // A bound claim holds the Pod to the nodes of its volume. A claim that waits for its first consumer
 // takes the smallest volume that fits and is reachable from the node, or is provisioned for the

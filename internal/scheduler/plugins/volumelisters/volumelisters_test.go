@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumelisters"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func named(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Name: name} }
@@ -69,7 +70,7 @@ func csiNode(name, plugins string, limits ...string) *storagev1.CSINode {
 
 // pod mounts claims by name, "+name" made for it, and "ebs:id" in-line.
 func pod(names ...string) *v1.Pod {
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "uid"}}
+	p := wrappers.MakePod().Namespace("ns").Name("p").UID("uid").Obj()
 	for _, name := range names {
 		v := v1.Volume{Name: strings.TrimPrefix(name, "+")}
 		switch {
