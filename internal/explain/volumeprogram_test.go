@@ -25,6 +25,8 @@ func withScript(in *In, text string, mode int32) {
 
 // A program that a volume shows of a ConfigMap is not run for its mode, its first line, or the
 // interpreter that this names; a volume that shows it hides nothing, and it is not missed.
+//
+// row: RST-10
 func TestAProgramOfAVolume(t *testing.T) {
 	const denied = `exec: "/scripts/run.sh": permission denied`
 	for _, c := range []struct {
@@ -45,6 +47,8 @@ func TestAProgramOfAVolume(t *testing.T) {
 		{"no first line", "sleep 5\n", "exec /scripts/run.sh: exec format error", 0o755, "",
 			[]string{"does not name its interpreter", "ConfigMap scripts", "patch configmap scripts"},
 			[]string{"processor"}},
+		{"a program without its loader", "\x7fELF", "", 0o755,
+			`exec: "/scripts/run.sh": no such file or directory`, []string{"/scripts/run.sh"}, []string{"hides"}},
 		{"another file of it", "#!/bin/sh\n", "cat: can't open '/scripts/other.sh': No such file or directory",
 			0o755, "",
 			[]string{"has no such file"}, nil},

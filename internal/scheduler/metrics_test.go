@@ -17,9 +17,9 @@ func TestMetricsCountAttemptsAndQueues(t *testing.T) {
 	r := metrics.NewKubeRegistry()
 	began := time.Now()
 	c := start(t, func(o *Options) { o.Metrics = r }, aNode("n1", "1"))
-	started := time.Now()
 	c.create(aPod("fits", "1"))
 	c.bound("fits")
+	started := time.Now() // the gauges have had their first values
 	c.create(aPod("waits", "1"))
 	c.await("waits", "refused", isUnschedulable)
 	told := time.Now()

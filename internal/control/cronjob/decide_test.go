@@ -124,6 +124,13 @@ func TestHistoryAndActiveList(t *testing.T) {
 	if got, want := strings.Join(message, " "), "SawCompletedJob MissingJob UnexpectedJob"; got != want {
 		t.Errorf("message = %q, want %q", got, want)
 	}
+	cj.Spec.SuccessfulJobsHistoryLimit = new(int32(5)) // failed Jobs have a limit of their own
+	p = Next(In{CronJob: cj, Now: t0, Jobs: []*batchv1.Job{job("f3", batchv1.JobFailed, -time.Minute),
+		job("f1", batchv1.JobFailed, -time.Hour), job("f2", batchv1.JobFailed, -2*time.Minute),
+		job("s1", batchv1.JobComplete, -3*time.Hour)}})
+	if len(p.Delete) != 2 || p.Delete[0].Name != "f1" || p.Delete[1].Name != "f2" {
+		t.Errorf("of three failed Jobs and one that succeeded: got %v deleted, want f1 and f2", p.Delete)
+	}
 }
 
 // row: CTL-11

@@ -90,6 +90,20 @@ func TestCIDRsOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
+// row: OPS-11
+func TestPassedCIDRsAreCounted(t *testing.T) {
+	b := book(t, "10.244.0.0/22", MaskSizes{})
+	b.Occupy("c", Parse([]string{"10.244.2.0/24"}))
+	for _, n := range []string{"a", "b", "d"} {
+		if _, err := b.Allocate(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := b.Ranges[0].counts.Tries, []int{0, 0, 1}; !slices.Equal(got, want) {
+		t.Errorf("got passed CIDRs %v, want %v", got, want)
+	}
+}
+
 func TestSettingsThatCannotBe(t *testing.T) {
 	for _, c := range []struct {
 		cluster string

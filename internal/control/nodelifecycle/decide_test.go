@@ -45,6 +45,10 @@ func TestUnknownConditions(t *testing.T) {
 	if _, changed := UnknownConditions(n, metav1.NewTime(t0)); changed {
 		t.Fatal("a second look changes again")
 	}
+	n.Status.Conditions = got[:3]
+	if again, changed := UnknownConditions(n, metav1.NewTime(t0)); !changed || len(again) != 4 {
+		t.Errorf("with one condition that was never reported: got %+v (changed %t), want 4, changed", again, changed)
+	}
 }
 
 // row: CTL-16

@@ -65,6 +65,13 @@ func TestOldestEndedGoBeyondTheThreshold(t *testing.T) {
 		got[0].Pod.Name != "30" || got[0].Fail {
 		t.Errorf("one more than are kept: got %v, want 30, not marked", got)
 	}
+	runs, goes := pods[4].DeepCopy(), pods[4].DeepCopy()
+	runs.Name, runs.Status.Phase = "runs", corev1.PodRunning
+	goes.Name, goes.DeletionTimestamp, goes.Spec.NodeName = "goes", &metav1.Time{Time: t0}, "n"
+	if got, _ := Next(In{Pods: append(pods[:5:5], runs, goes), Nodes: map[string]*corev1.Node{"n": {}},
+		TerminatedThreshold: 5, Now: t0}); len(got) != 0 {
+		t.Errorf("beside one that runs and one that is being deleted: got %v, want nothing", got)
+	}
 	got, _ := Next(In{Pods: pods, TerminatedThreshold: 3, Now: t0})
 	if len(got) != 2 || got[0].Pod.Name != "4" || got[1].Pod.Name != "3" {
 		t.Fatalf("got %v, want 2 in got, Name 4 and Name 3", got)

@@ -15,7 +15,7 @@ func TestClaimsAreCounted(t *testing.T) {
 	claim := func(note, value string, admin ...bool) *resourceapi.ResourceClaim {
 		c := &resourceapi.ResourceClaim{}
 		c.Annotations = map[string]string{note: value}
-		c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{}}
+		c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{}, {Exactly: &resourceapi.ExactDeviceRequest{}}}
 		for _, a := range admin {
 			c.Spec.Devices.Requests = append(c.Spec.Devices.Requests,
 				resourceapi.DeviceRequest{Exactly: &resourceapi.ExactDeviceRequest{AdminAccess: &a}})

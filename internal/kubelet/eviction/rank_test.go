@@ -93,6 +93,10 @@ func TestSeed003LeavesAloneWhatIsWithinItsRequests(t *testing.T) {
 			t.Errorf("%+v: got %v, want upstream to take it when nobody else is left", below, got)
 		}
 	}
+	unknown := eviction.Candidates{Pods: []*v1.Pod{ranked{"g", 1000, 1000, 0, 0}.pod()}}
+	if got := eviction.Rank(eviction.Seed003, eviction.MemoryAvailable, unknown); len(got) != 1 {
+		t.Errorf("of which nothing was measured: got %v, want it among those that go", got)
+	}
 }
 
 // row: EVC-22
@@ -240,6 +244,12 @@ func TestRequestsOfAllContainersCount(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: got %v, want %s", policy, got, want)
 		}
+	}
+	// What a Pod needs beside its containers is requested with them.
+	above.Spec.Overhead = v1.ResourceList{v1.ResourceMemory: *resource.NewQuantity(60*mi, resource.BinarySI)}
+	if got := eviction.Rank(eviction.Upstream, eviction.MemoryAvailable,
+		eviction.Candidates{Pods: []*v1.Pod{above}, Use: use}); len(got) != 1 || got[0].Exceeds {
+		t.Errorf("with overhead: got %+v, want a Pod within its requests", got)
 	}
 }
 

@@ -26,6 +26,7 @@ func rule(action v1.ContainerRestartRuleAction, op v1.ContainerRestartRuleOnExit
 // row: RST-02
 // row: RST-03
 // row: RST-04
+// row: ISE-21
 func TestRestartPolicyDecides(t *testing.T) {
 	again := v1.ContainerRestartRuleActionRestart
 	in, notIn := v1.ContainerRestartRuleOnExitCodesOpIn, v1.ContainerRestartRuleOnExitCodesOpNotIn

@@ -401,4 +401,17 @@ func TestContainerStates(t *testing.T) {
 		"ContainerStatusUnknown"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	in = running(testPod("app"))
+	in.Pod.Spec.RestartPolicy, in.Pod.Spec.InitContainers = v1.RestartPolicyNever, []v1.Container{{Name: "first"}}
+	in.Pod.Spec.EphemeralContainers = []v1.EphemeralContainer{
+		{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug"}}}
+	in.Observed.Containers = []podplan.Container{{ID: "f", Name: "first", Sandbox: "s", State: podplan.Exited,
+		Started: now, Finished: now, Exit: podplan.Exit{Code: 1, Reason: "Error"}}}
+	out := podstatus.Generate(in)
+	if st := out.InitContainerStatuses[0]; st.State.Terminated == nil || st.Ready {
+		t.Errorf("a failed init container: got %+v, want it terminated and not ready", st)
+	}
+	if s := out.EphemeralContainerStatuses[0].State; s.Waiting == nil || s.Waiting.Reason != "ContainerCreating" {
+		t.Errorf("an ephemeral container beside init containers: got %+v, want ContainerCreating", s)
+	}
 }

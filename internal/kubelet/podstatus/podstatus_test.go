@@ -105,6 +105,13 @@ func TestConditionsKeepTheirTime(t *testing.T) {
 	if c := condition(s, v1.ContainersReady); c.Status != v1.ConditionTrue || !c.LastTransitionTime.Time.Equal(in.Now) {
 		t.Errorf("ContainersReady is True again: got %+v, want the time %v", c, in.Now)
 	}
+	in.Pod.Status, in.Now = s, in.Now.Add(time.Hour)
+	in.Pod.Status.Conditions = append(in.Pod.Status.Conditions, v1.PodCondition{Type: "example.com/g",
+		Status: v1.ConditionTrue})
+	if c := condition(podstatus.Generate(in), v1.PodReady); c.Status != v1.ConditionTrue ||
+		!c.LastTransitionTime.Time.Equal(in.Now) {
+		t.Errorf("Ready is True later than ContainersReady: got %+v, want the time %v", c, in.Now)
+	}
 }
 
 // row: PST-22

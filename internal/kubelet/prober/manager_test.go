@@ -532,6 +532,9 @@ func TestProbeWorkersFollowContainers(t *testing.T) {
 		if len(a.WorkerCount()) != 0 || w.probes != 0 {
 			t.Errorf("%v left, %d asked", a.WorkerCount(), w.probes)
 		}
+		if got, ok := a.Health(probe.Key{UID: "u", Container: "c", Kind: probe.Readiness}); ok {
+			t.Errorf("got the result %v of a Pod that is gone, want none", got)
+		}
 	})
 }
 

@@ -77,6 +77,9 @@ func TestASnapshotNeverChanges(t *testing.T) {
 	before := show(s)
 	w.SetPod(antiAffine(pod("q", "a", "1"), "zone"))
 	w.RemovePod("p")
+	if got := show(s); got != before {
+		t.Fatalf("with its Pods it changed from\n%s to\n%s", before, got)
+	}
 	w.SetNode(node("b", ""))
 	w.RemoveNode("a")
 	if got := show(s); got != before {

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -959,6 +960,14 @@ func TestPodDisruptionBudget(t *testing.T) {
 	b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow)
 	if r, u := canEvictUnready(ready, b), canEvictUnready(unready, b); r || !u {
 		t.Errorf("AlwaysAllow: got free %v for a ready Pod and %v for an unready one, want false and true", r, u)
+	}
+	b.Status.DisruptionsAllowed = 5
+	for i := range 2000 {
+		b.Status.DisruptedPods[fmt.Sprint("gone-", i)] = timeAt(0) // beside p
+	}
+	if err := CheckAndDecrement(b, "q", timeAt(0)); !errors.IsForbidden(err) || b.Status.DisruptionsAllowed != 5 {
+		t.Errorf("with 2001 evictions that nobody confirmed: got %v and %d allowed, want a refusal and 5", err,
+			b.Status.DisruptionsAllowed)
 	}
 }
 

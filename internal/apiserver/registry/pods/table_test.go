@@ -39,6 +39,14 @@ func TestTableRow(t *testing.T) {
 		s.Name = "c"
 		p.Status.Phase, p.Status.ContainerStatuses = v1.PodRunning, []v1.ContainerStatus{s}
 	}
+	two := func(p *v1.Pod, first, second v1.ContainerStatus) {
+		first.Name, second.Name = "c", "d"
+		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "x"})
+		p.Status.Phase, p.Status.ContainerStatuses = v1.PodRunning, []v1.ContainerStatus{first, second}
+	}
+	endAt := func(s int64) v1.ContainerState {
+		return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: timeAt(s)}}
+	}
 	for _, c := range []struct {
 		name string
 		edit func(*v1.Pod)
@@ -106,6 +114,29 @@ func TestTableRow(t *testing.T) {
 			p.Spec.InitContainers[0].RestartPolicy = new(v1.ContainerRestartPolicyAlways)
 			app(p, v1.ContainerStatus{State: running(), Ready: true})
 		}, "2/2 Running 1"},
+		{"sidecar that is not ready", func(p *v1.Pod) {
+			inits(p, v1.ContainerStatus{State: running(), Started: new(true)})
+			p.Spec.InitContainers[0].RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+			app(p, v1.ContainerStatus{State: running(), Ready: true})
+		}, "1/2 Running 0"},
+		{"the later of two restarts", func(p *v1.Pod) {
+			two(p, v1.ContainerStatus{State: running(), Ready: true, RestartCount: 1, LastTerminationState: endAt(80)},
+				v1.ContainerStatus{State: running(), Ready: true, RestartCount: 2, LastTerminationState: endAt(95)})
+		}, "2/2 Running 3 (5s ago)"},
+		{"a failure before a success", func(p *v1.Pod) {
+			two(p, v1.ContainerStatus{State: terminatedState(0, "Completed")},
+				v1.ContainerStatus{State: terminatedState(1, "Error")})
+		}, "0/2 Error 0"},
+		{"one of two completed, and the Pod is ready", func(p *v1.Pod) {
+			two(p, v1.ContainerStatus{State: terminatedState(0, "Completed")},
+				v1.ContainerStatus{State: running(), Ready: true})
+			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
+		}, "1/2 Running 0"},
+		{"init container ended by a signal", func(p *v1.Pod) {
+			s := terminatedState(137, "")
+			s.Terminated.Signal = 9
+			inits(p, v1.ContainerStatus{State: s})
+		}, "0/1 Init:Signal:9 0"},
 		{"init containers are behind it", func(p *v1.Pod) {
 			inits(p, v1.ContainerStatus{State: terminatedState(0, "Completed")},
 				v1.ContainerStatus{State: terminatedState(0, "Completed")})
@@ -118,6 +149,18 @@ func TestTableRow(t *testing.T) {
 			app(p, v1.ContainerStatus{State: running(), Ready: true})
 			p.DeletionTimestamp = &metav1.Time{}
 		}, "1/1 Terminating 0"},
+		{"deleting, and has succeeded", func(p *v1.Pod) {
+			app(p, v1.ContainerStatus{State: terminatedState(0, "Completed")})
+			p.Status.Phase, p.DeletionTimestamp = v1.PodSucceeded, &metav1.Time{}
+		}, "0/1 Completed 0"},
+		{"deleting, and has failed", func(p *v1.Pod) {
+			app(p, v1.ContainerStatus{State: terminatedState(1, "Error")})
+			p.Status.Phase, p.DeletionTimestamp = v1.PodFailed, &metav1.Time{}
+		}, "0/1 Error 0"},
+		{"deleting on a node that is lost", func(p *v1.Pod) {
+			app(p, v1.ContainerStatus{State: running(), Ready: true})
+			p.Status.Reason, p.DeletionTimestamp = "NodeLost", &metav1.Time{}
+		}, "1/1 Unknown 0"},
 		{"deleting in its init containers", func(p *v1.Pod) {
 			inits(p, v1.ContainerStatus{State: running()})
 			p.DeletionTimestamp = &metav1.Time{}

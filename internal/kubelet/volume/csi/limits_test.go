@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
 	v1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume/csi"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/csi/csitest"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // row: CSI-03
@@ -46,9 +48,14 @@ func TestLimitsAreUpdated(t *testing.T) {
 	<-objects
 	objects <- &storagev1.CSIDriver{Spec: storagev1.CSIDriverSpec{NodeAllocatableUpdatePeriodSeconds: &one}}
 	u.Changed()
-	for range 2 {
-		if got := <-info.updated; got != "changes 7" {
-			t.Errorf("got an update %s, want changes 7", got)
+	for n := range 2 {
+		select {
+		case got := <-info.updated:
+			if got != "changes 7" {
+				t.Errorf("got an update %s, want changes 7", got)
+			}
+		case <-time.After(expect.Patience(time.Minute)):
+			t.Fatalf("got %d updates, want 2: the driver is asked once in a second", n)
 		}
 	}
 }
