@@ -191,6 +191,11 @@ func TestDecide(t *testing.T) {
 			first.Spec.Devices = first.Spec.Devices[:1]
 			w.slices = []*resourceapi.ResourceSlice{slice("old", 1), first, slice("s", 2, taint(execute))}
 		}, true, t0, "ResourceSlice s d/node-1/gpu-0 taint #0"},
+		"in the first slice of the generation": {func(w *fixture) {
+			second := slice("second", 2)
+			second.Spec.Devices = second.Spec.Devices[:1]
+			w.slices = []*resourceapi.ResourceSlice{slice("s", 2, taint(execute)), second}
+		}, true, t0, "ResourceSlice s d/node-1/gpu-0 taint #0"},
 		"of an older generation, which comes last": {set: func(w *fixture) {
 			w.slices = []*resourceapi.ResourceSlice{slice("new", 2), slice("old", 1, taint(execute))}
 		}},
