@@ -3,6 +3,7 @@
 //
 //	apidiff -ours GANTRY.kubeconfig -theirs UPSTREAM.kubeconfig [-run REGEXP] [-cases N] [-seed N] [-faults N] [-table] [script | create | update | status | selectors | puts]…
 //	apidiff -theirs UPSTREAM.kubeconfig -record test/replay/kinds/testdata record
+//	apidiff -theirs UPSTREAM.kubeconfig -record test/replay/kinds/testdata recordwide
 //
 // create, update and status change one field at a time of an object of each kind (seeds.yaml) to
 // what the field's schema allows and to what it does not; they are dry runs. selectors sends field
@@ -11,7 +12,10 @@
 // the same version and without controllers beside them: what is written stays in the namespaces
 // diff*. Who asks must be in system:masters; other users are impersonated. record writes the
 // answers of a kube-apiserver without admission plugins to a directory, for `go test` of
-// test/replay/kinds.
+// test/replay/kinds. recordwide adds what those answers do not show yet: it asks all changes of all
+// objects, bounds of numbers, lengths and lists, pairs of neighbours and the subresources that are
+// updated, and keeps the first request of each new finding, warning or change, and both sides of
+// each bound.
 package main
 
 import (
@@ -106,8 +110,10 @@ func run(ctx context.Context, o options, p *pair, what []string) error {
 			err = m.runPuts(ctx, found)
 		case "record":
 			return m.record(ctx, o.record)
+		case "recordwide":
+			return m.recordWide(ctx, o.record)
 		default:
-			err = fmt.Errorf("%q is none of create, update, status, script, selectors, puts, record", w)
+			err = fmt.Errorf("%q is none of create, update, status, script, selectors, puts, record, recordwide", w)
 		}
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "apidiff:", err)

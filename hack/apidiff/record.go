@@ -21,7 +21,8 @@ import (
 // recorder writes the reference's answers to changed objects of all kinds, a file a group.
 type recorder struct {
 	*mutator
-	now time.Time
+	now   time.Time
+	plain bool // ask for no tables
 }
 
 // ownFile are the kinds of the core group that are written to a file of their own.
@@ -48,7 +49,7 @@ func quotaOf(kind, what string) quota {
 
 // record sends the requests and writes the files of a directory.
 func (m *mutator) record(ctx context.Context, dir string) error {
-	r, files := recorder{m, time.Now()}, map[string][]kinds.Recording{}
+	r, files := recorder{mutator: m, now: time.Now()}, map[string][]kinds.Recording{}
 	n := uint64(0)
 	err := m.eachSeed(func(seed string, obj map[string]any) error {
 		kind, _ := obj["kind"].(string)
@@ -60,14 +61,7 @@ func (m *mutator) record(ctx context.Context, dir string) error {
 			strings.Contains(version, "apiregistration") {
 			return nil
 		}
-		group, _, sub := strings.Cut(version, "/")
-		if !sub {
-			group = "core"
-		}
-		group, _, _ = strings.Cut(group, ".")
-		if file := ownFile[kind]; file != "" {
-			group = file
-		}
+		group := groupOf(version, kind)
 		for _, what := range []string{"create", "update", "status"} {
 			if what == "status" && !l.status {
 				continue
@@ -94,11 +88,53 @@ func (m *mutator) record(ctx context.Context, dir string) error {
 	return err
 }
 
-// section records one verb of a seed. What update and status change is created first.
+// groupOf is the file of a kind.
+func groupOf(version, kind string) string {
+	if file := ownFile[kind]; file != "" {
+		return file
+	}
+	group, _, sub := strings.Cut(version, "/")
+	if !sub {
+		return "core"
+	}
+	group, _, _ = strings.Cut(group, ".")
+	return group
+}
+
+// section records one verb of a seed: changes drawn from all.
 func (r *recorder) section(ctx context.Context, j job, obj map[string]any, rng *rand.Rand) (*kinds.Recording, error) {
 	kind, _ := obj["kind"].(string)
+	out, stored, err := r.open(ctx, j, obj)
+	if err != nil {
+		return nil, err
+	}
+	all := r.changesOf(j.what, obj)
+	q := quotaOf(kind, j.what)
+	single, several := *r.mutator, *r.mutator
+	single.cases, single.faults = q.single, 1
+	several.cases, several.faults = q.several, 3
+	drawn := append(single.draw(rng, slices.Clone(all)), several.draw(rng, all)...)
+	out.Cases = make([]kinds.Case, len(drawn))
+	return out, r.cases(ctx, j, drawn, stored, out)
+}
+
+// changesOf returns what an object may be changed to by a verb.
+func (m *mutator) changesOf(what string, obj map[string]any) []change {
+	kind, _ := obj["kind"].(string)
 	version, _ := obj["apiVersion"].(string)
-	root := r.schemas.byKind[version+"/"+kind]
+	root := m.schemas.byKind[version+"/"+kind]
+	var all []change
+	if what == "status" {
+		all = m.schemas.changes(root.Properties["status"], obj["status"], change{path: []any{"status"}})
+	} else {
+		all = m.schemas.changes(root, obj, change{})
+	}
+	return slices.DeleteFunc(all, func(c change) bool { return byHandlers(&c) })
+}
+
+// open returns the base of a recording and the object that is changed. What update and status
+// change is created first.
+func (r *recorder) open(ctx context.Context, j job, obj map[string]any) (*kinds.Recording, []byte, error) {
 	out := &kinds.Recording{Seed: json.RawMessage(j.seed), Path: j.list.path, What: j.what}
 	at := j.list.path + "/" + j.name
 	var stored []byte
@@ -119,24 +155,10 @@ func (r *recorder) section(ctx context.Context, j job, obj map[string]any, rng *
 		stored = base.body
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	mask := kinds.NewMask(stored, r.now)
-	if out.Base, err = r.answer(base, mask, nil); err != nil {
-		return nil, err
-	}
-	all := r.schemas.changes(root, obj, change{})
-	if j.what == "status" {
-		all = r.schemas.changes(root.Properties["status"], obj["status"], change{path: []any{"status"}})
-	}
-	q := quotaOf(kind, j.what)
-	single, several := *r.mutator, *r.mutator
-	single.cases, single.faults = q.single, 1
-	several.cases, several.faults = q.several, 3
-	all = slices.DeleteFunc(all, func(c change) bool { return byHandlers(&c) })
-	drawn := append(single.draw(rng, slices.Clone(all)), several.draw(rng, all)...)
-	out.Cases = make([]kinds.Case, len(drawn))
-	return out, r.cases(ctx, j, drawn, stored, out)
+	out.Base, err = r.answer(base, kinds.NewMask(stored, r.now), nil)
+	return out, stored, err
 }
 
 // byHandlers reports whether a change is answered before the registry is asked: owners that are
@@ -198,10 +220,11 @@ func (r *recorder) one(ctx context.Context, j job, list []change, stored []byte,
 	}
 	q := request{Method: http.MethodPost, Path: j.list.path + strictDryRun, Body: string(body)}
 	if j.what != "create" {
-		q.Method, q.Path = http.MethodPut, j.list.path+"/"+j.name+strictDryRun
-		if j.what == "status" {
-			q.Path = j.list.path + "/" + j.name + "/status" + strictDryRun
+		q.Method, q.Path = http.MethodPut, j.list.path+"/"+j.name
+		if j.what != "update" {
+			q.Path += "/" + j.what
 		}
+		q.Path += strictDryRun
 	}
 	got, err := r.pair.reference.send(ctx, q)
 	if err != nil {
@@ -213,7 +236,7 @@ func (r *recorder) one(ctx context.Context, j job, list []change, stored []byte,
 		base = json.RawMessage(`{}`)
 	}
 	if c.Want, err = r.answer(got, mask, base); err != nil || c.Want.Code >= http.StatusBadRequest ||
-		j.what == "update" {
+		j.what != "create" && j.what != "status" || r.plain {
 		return c, err
 	}
 	q.Headers = map[string]string{"Accept": asTable}

@@ -226,8 +226,29 @@ func (s *schemas) changes(x *schema, now any, at change) []change {
 			}
 		}
 	case []any:
-		if len(v) > 0 && x.Items != nil {
-			out = append(out, s.changes(x.Items, v[0], change{join(at.path, 0), nil, at.make})...)
+		for _, i := range unlike(v) {
+			if x.Items != nil {
+				out = append(out, s.changes(x.Items, v[i], change{join(at.path, i), nil, at.make})...)
+			}
+		}
+	}
+	return out
+}
+
+// unlike are the indexes of a list's first element and of those that have fields that none before
+// has.
+func unlike(list []any) []int {
+	var out []int
+	had := map[string]bool{}
+	for i, e := range list {
+		fresh := i == 0
+		m, _ := e.(map[string]any)
+		for k := range m {
+			fresh = fresh || !had[k]
+			had[k] = true
+		}
+		if fresh {
+			out = append(out, i)
 		}
 	}
 	return out

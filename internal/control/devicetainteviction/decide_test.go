@@ -191,6 +191,11 @@ func TestDecide(t *testing.T) {
 			first.Spec.Devices = first.Spec.Devices[:1]
 			w.slices = []*resourceapi.ResourceSlice{slice("old", 1), first, slice("s", 2, taint(execute))}
 		}, true, t0, "ResourceSlice s d/node-1/gpu-0 taint #0"},
+		"in the first slice of the generation": {func(w *fixture) {
+			second := slice("second", 2)
+			second.Spec.Devices = second.Spec.Devices[:1]
+			w.slices = []*resourceapi.ResourceSlice{slice("s", 2, taint(execute)), second}
+		}, true, t0, "ResourceSlice s d/node-1/gpu-0 taint #0"},
 		"of an older generation, which comes last": {set: func(w *fixture) {
 			w.slices = []*resourceapi.ResourceSlice{slice("new", 2), slice("old", 1, taint(execute))}
 		}},
@@ -202,7 +207,9 @@ func TestDecide(t *testing.T) {
 				Pool: new("node-2")}))
 		}},
 		"it has failed": {set: func(w *fixture) { bySlice(w); w.pod.Status.Phase = corev1.PodFailed }},
-		"no claim":      {set: func(w *fixture) { bySlice(w); w.pod.Spec.ResourceClaims[0].ResourceClaimName = new("d") }},
+		"no " +
+			"claim": {
+			set: func(w *fixture) { bySlice(w); w.pod.Spec.ResourceClaims[0].ResourceClaimName = new("d") }},
 		"a claim made for it": {func(w *fixture) {
 			bySlice(w)
 			madeFor(w, "u")
@@ -210,7 +217,8 @@ func TestDecide(t *testing.T) {
 		"a claim made for its predecessor": {set: func(w *fixture) { bySlice(w); madeFor(w, "before") }},
 		"a second device": {func(w *fixture) {
 			r := &w.claim.Status.Allocation.Devices.Results
-			*r = append([]resourceapi.DeviceRequestAllocationResult{{Driver: "d", Pool: "node-1", Device: "gpu-1"}}, *r...)
+			*r = append([]resourceapi.DeviceRequestAllocationResult{{Driver: "d", Pool: "node-1", Device: "gpu-1"}},
+				*r...)
 			bySlice(w)
 		}, true, t0, "ResourceSlice s d/node-1/gpu-0 taint #0"},
 		"a rule for both devices counts once": {func(w *fixture) {
@@ -233,7 +241,8 @@ func TestDecide(t *testing.T) {
 				if i > 0 {
 					got += ", "
 				}
-				if name, ok := strings.CutPrefix(b.Device, "DeviceTaintRule "); ok && b.Rule != types.UID("uid-"+name) ||
+				if name, ok := strings.CutPrefix(b.Device,
+					"DeviceTaintRule "); ok && b.Rule != types.UID("uid-"+name) ||
 					!ok && b.Rule != "" {
 					t.Errorf("%s: got the rule %q, want that of the name, or none", b.Device, b.Rule)
 				}

@@ -116,7 +116,8 @@ func TestHowAPodCounts(t *testing.T) {
 					types.UID(uid))
 			}
 			for _, uid := range strings.Fields(bad) {
-				j.Status.UncountedTerminatedPods.Failed = append(j.Status.UncountedTerminatedPods.Failed, types.UID(uid))
+				j.Status.UncountedTerminatedPods.Failed = append(j.Status.UncountedTerminatedPods.Failed,
+					types.UID(uid))
 			}
 		}
 	}
@@ -147,7 +148,8 @@ func TestHowAPodCounts(t *testing.T) {
 		{name: "ending, suspended", job: []edit{suspend}, pods: []string{"Running deleted", "Running"},
 			want: "terminating=2 release=a b delete=b"},
 		{name: "failed, suspended", job: []edit{suspend}, pods: []string{"Failed"}, want: "uncountedBad=[a] release=a"},
-		{name: "ended after the last completion", job: []edit{met}, pods: []string{"Failed", "Running deleted", "Succeeded"},
+		{name: "ended after the last completion", job: []edit{met}, pods: []string{"Failed", "Running deleted",
+			"Succeeded"},
 			want: "terminating=1 uncountedOK=[c] release=a b c"},
 		{name: "counted, still tracked", job: []edit{counted("a", "b")}, pods: []string{"Succeeded", "Failed"},
 			want: "succeeded=2 failed=3 uncountedOK=[a] uncountedBad=[b] release=a b"},
@@ -251,7 +253,8 @@ func TestStartAndDeadline(t *testing.T) {
 	}{
 		{name: "new", edit: func(*batchv1.Job) {}, start: &t0, observed: true},
 		{name: "not observed", edit: func(*batchv1.Job) {}},
-		{name: "started", edit: func(j *batchv1.Job) { j.Status.StartTime = &early }, start: &early.Time, observed: true},
+		{name: "started", edit: func(j *batchv1.Job) { j.Status.StartTime = &early }, start: &early.Time,
+			observed: true},
 		{name: "suspended", edit: func(j *batchv1.Job) { j.Spec.Suspend = new(true) }, observed: true},
 		{name: "deleted", edit: func(j *batchv1.Job) { j.DeletionTimestamp = &early }, observed: true},
 		{name: "nothing to do", edit: func(j *batchv1.Job) { j.Spec.Completions = num(0) }, start: &t0, observed: true},

@@ -245,7 +245,7 @@ func TestARestartDuringAResize(t *testing.T) {
 
 // Why a resize is refused is told once for each text and generation: what stands in the way, and
 // what becomes of it.
-func TestARefusedResizeIsToldOnce(t *testing.T) {
+func TestARefusedResizeIsReportedOnce(t *testing.T) {
 	const object = `: {"containers":[{"name":"c","resources":{"requests":{"cpu":"2"}}}],"generation":1,"error":"full"}`
 	s := &scripted{refusal: &reason.Refusal{Code: reason.ResizeDeferred, Detail: "full",
 		Err: &reason.Refusal{Code: "OutOfcpu"}}}
@@ -410,8 +410,8 @@ func TestProgressOfAResize(t *testing.T) {
 	ending.End = &podplan.Termination{}
 	stopping := in()
 	stopping.Facts.StopRequested = time.Unix(1, 0)
-	if z.Progress(ending) || z.Progress(stopping) {
-		t.Error("the resize of a Pod that ends is over")
+	if a, b := z.Progress(ending), z.Progress(stopping); a || b {
+		t.Errorf("got over %v and %v for a Pod that ends, want false", a, b)
 	}
 	s.take(t, "it ends")
 	if !z.Progress(in()) {
@@ -439,7 +439,8 @@ func TestAResizeUnderWayAtARestart(t *testing.T) {
 			Containers: []podplan.Container{{ID: "c", Name: "c", Sandbox: "s", State: podplan.Running}}}}
 		z.Progress(in)
 		if got := z.Status(in).Running; (got != nil) != recorded || recorded && got.Generation != 4 {
-			t.Errorf("recorded %v: got %+v, want a resize under way of generation 4 if there is a record", recorded, got)
+			t.Errorf("recorded %v: got %+v, want a resize under way of generation 4 if there is a record", recorded,
+				got)
 		}
 	}
 }

@@ -24,7 +24,8 @@ func conditions(words string) (out []v1.PodCondition) {
 	return out
 }
 
-// What a kubelet shows of a Pod while the API is behind: its own conditions, others' of the API, and
+// What a kubelet shows of a Pod while the API is behind: its own conditions, others' of the API,
+// and
 // the phase that the API has for good.
 func TestOverlayOfAStatus(t *testing.T) {
 	for _, c := range []struct {
@@ -32,7 +33,8 @@ func TestOverlayOfAStatus(t *testing.T) {
 		own, api v1.PodStatus
 		want     string // phase, reason, message, conditions
 	}{
-		{"running", v1.PodStatus{Phase: v1.PodRunning, Conditions: conditions("Ready=True DisruptionTarget=True x/y=True")},
+		{"running", v1.PodStatus{Phase: v1.PodRunning, Conditions: conditions("Ready=True DisruptionTarget=True " +
+			"x/y=True")},
 			v1.PodStatus{Phase: v1.PodPending, Reason: "R", Message: "m",
 				Conditions: conditions("Ready=False DisruptionTarget=False x/y=False z/z=False")},
 			"Running  [DisruptionTarget=False x/y=False z/z=False Ready=True]"},
@@ -85,7 +87,7 @@ func TestOverlayOfAStatus(t *testing.T) {
 
 // A container that has ended is told of once, and not at all when the API has it from an earlier
 // kubelet; one of no sandbox, which is only remembered, never.
-func TestWhichExitsAreTold(t *testing.T) {
+func TestWhichExitsAreReported(t *testing.T) {
 	exited := func(id string) podplan.Container {
 		return podplan.Container{ID: id, Name: "c-" + id, Sandbox: "s", State: podplan.Exited,
 			Exit: podplan.Exit{Code: 3, Reason: "Error", Message: "m"}}

@@ -45,7 +45,7 @@ func TestWhyAContainerWaits(t *testing.T) {
 
 // The event of a back-off is told again after a second, when a container has come, has another
 // state, or has other health; not because one is gone.
-func TestWhenABackOffIsToldAgain(t *testing.T) {
+func TestWhenABackOffIsReportedAgain(t *testing.T) {
 	report := func(after time.Duration, edit func(*backOffReport)) backOffReport {
 		r := backOffReport{at: time.Unix(100, 0).Add(after),
 			states: map[string]podplan.State{"a": podplan.Running, "b": podplan.Exited},

@@ -43,19 +43,32 @@ func mostDifferences() int {
 	return 40
 }
 
-// replayGroup replays the recordings of a group.
+// replayGroup replays the recordings of a group: what was drawn at random and, over an empty store
+// again, what was recorded beside it.
 func replayGroup(t *testing.T, group string) {
 	t.Helper()
-	all, err := Read("testdata/" + group + ".jsonl.gz")
-	if err != nil {
-		t.Fatal(err)
+	listed, shown := known(t), 0
+	for _, file := range []string{group, group + "-wide"} {
+		all, err := Read("testdata/" + file + ".jsonl.gz")
+		if os.IsNotExist(err) && file != group {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		replayFile(t, all, listed, &shown)
 	}
+}
+
+// replayFile replays the recordings of a file; shown counts the differences that were printed.
+func replayFile(t *testing.T, all []Recording, listed map[string]string, shown *int) {
+	t.Helper()
 	r, err := NewRegistry(time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	listed, write := known(t), os.Getenv("GANTRY_UNEQUAL")
-	asked, differ, shown := 0, 0, 0
+	write := os.Getenv("GANTRY_UNEQUAL")
+	asked, differ := 0, 0
 	for i := range all {
 		results, err := r.Replay(&all[i])
 		if err != nil {
@@ -79,7 +92,7 @@ func replayGroup(t *testing.T, group string) {
 			default:
 				t.Errorf("%s is answered otherwise than by upstream, want the same:\n%s", c.Name, c.Difference)
 			}
-			if shown++; shown >= mostDifferences() {
+			if *shown++; *shown >= mostDifferences() {
 				t.Fatal("and more")
 			}
 		}

@@ -15,7 +15,7 @@ import (
 type Recording struct {
 	Seed  json.RawMessage `json:"seed"` // the object that was changed
 	Path  string          `json:"path"` // of the list
-	What  string          `json:"what"` // create, update, status
+	What  string          `json:"what"` // create, update, or a subresource
 	Base  Answer          `json:"base"` // to the seed as it is; of update and status, the stored object
 	Cases []Case          `json:"cases"`
 }

@@ -39,7 +39,8 @@ type Registry struct {
 	now    time.Time
 }
 
-// seedTime is the time that seeds have in their statuses. The store gives it to what becomes true, so
+// seedTime is the time that seeds have in their statuses. The store gives it to what becomes true,
+// so
 // that what was recorded stays.
 var seedTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -134,7 +135,7 @@ func (r *Registry) addServiceCIDR() error {
 type Request struct {
 	List   string // path of the list
 	Name   string // of an update
-	What   string // create, update, status
+	What   string // create, update, or a subresource
 	Body   []byte
 	DryRun bool
 	Table  bool
@@ -206,9 +207,11 @@ func (r *Registry) parse(q *Request) *parsed {
 	}
 	p.resource = rest[0]
 	path, sub := rest[0], ""
-	if q.What == "status" {
-		sub = "status"
-		path += "/status"
+	switch q.What {
+	case "create", "get", "list", "update":
+	default:
+		sub = q.What
+		path += "/" + sub
 	}
 	p.storage = r.set.Storages(p.gv)[path]
 	verb := map[string]string{"create": "create", "get": "get"}[q.What]

@@ -171,7 +171,8 @@ func TestTemplateGenerationIsANumber(t *testing.T) {
 	rules := daemonSets().Rules
 	for generation, want := range map[string]string{
 		"7": "", "9223372036854775807": "",
-		"9223372036854775808": `DaemonSet in version "v1" cannot be handled as a DaemonSet: strconv.ParseInt: parsing ` +
+		"9223372036854775808": `DaemonSet in version "v1" cannot be handled as a DaemonSet: strconv.ParseInt: ` +
+			`parsing ` +
 			`"9223372036854775808": value out of range`,
 		"1a": `DaemonSet in version "v1" cannot be handled as a DaemonSet: strconv.ParseInt: parsing "1a": ` +
 			`invalid syntax`,
@@ -244,7 +245,8 @@ func TestStrategiesWithoutDefaults(t *testing.T) {
 			Type: appsv1.RollingUpdateDaemonSetStrategyType}), "spec.updateStrategy.rollingUpdate: Required value"},
 		"a DaemonSet's type": {daemon(appsv1.DaemonSetUpdateStrategy{}), "spec.updateStrategy: Unsupported value: " +
 			`{"Type":"","RollingUpdate":null}: supported values: "RollingUpdate", "OnDelete"`},
-		"a DaemonSet's OnDelete": {daemon(appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}), ""},
+		"a DaemonSet's OnDelete": {
+			daemon(appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}), ""},
 		"a Deployment's rollingUpdate": {deployment(appsv1.DeploymentStrategy{
 			Type: appsv1.RollingUpdateDeploymentStrategyType}),
 			"spec.strategy.rollingUpdate: Required value: this should be defaulted and never be nil"},

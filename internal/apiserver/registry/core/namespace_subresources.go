@@ -18,7 +18,9 @@ import (
 	"k8s.io/apiserver/pkg/util/dryrun"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/gantry-project/gantry/internal/apiserver/registry"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/pods"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/podspec"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 )
 
@@ -50,7 +52,7 @@ func (r *finalizeREST) Update(ctx context.Context, name string, info rest.Update
 	validateCreate rest.ValidateObjectFunc, validateUpdate rest.ValidateObjectUpdateFunc, _ bool,
 	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	s := *r.store
-	s.UpdateStrategy = finalizeStrategy{r.store.UpdateStrategy}
+	s.UpdateStrategy = finalizeStrategy{registry.NewSubresourceStrategy(r.store.UpdateStrategy)}
 	return s.Update(ctx, name, info, validateCreate, validateUpdate, false, options)
 }
 
@@ -59,14 +61,16 @@ func (r *finalizeREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set 
 	return map[fieldpath.APIVersion]*fieldpath.Set{"v1": fieldpath.NewSet(fieldpath.MakePathOrDie("status"))}
 }
 
-type finalizeStrategy struct{ rest.RESTUpdateStrategy }
+type finalizeStrategy struct{ registry.SubresourceStrategy }
 
 func (finalizeStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	obj.(*v1.Namespace).Status = old.(*v1.Namespace).Status
 }
 
 func (finalizeStrategy) ValidateUpdate(_ context.Context, obj, _ runtime.Object) field.ErrorList {
-	return validateFinalizers(obj.(*v1.Namespace), true)
+	ns := obj.(*v1.Namespace)
+	return append(podspec.ValidateFinalizers(ns.Finalizers, field.NewPath("metadata", "finalizers")),
+		validateFinalizers(ns, true)...)
 }
 
 func (finalizeStrategy) WarningsOnUpdate(context.Context, runtime.Object, runtime.Object) []string {

@@ -211,8 +211,8 @@ func renamedLabels(now, previous *v1.VolumeNodeAffinity) bool {
 		list, fresh := previous.Required.NodeSelectorTerms[i].MatchExpressions,
 			now.Required.NodeSelectorTerms[i].MatchExpressions
 		for k := range list {
-			name := newLabel(list[k].Key)
-			if name != "" && k < len(fresh) && fresh[k].Key == name {
+			// The empty text is the new name of a label that was not renamed, for v1.37.2 too.
+			if name := newLabel(list[k].Key); k < len(fresh) && fresh[k].Key == name {
 				list[k].Key = name
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/gantry-project/gantry/internal/apiserver/registry"
 )
 
 // updateRules are what an update through one subresource may change and how it is validated.
@@ -44,7 +46,8 @@ func (r *updateREST) Update(ctx context.Context, name string, info rest.UpdatedO
 	validateCreate rest.ValidateObjectFunc, validateUpdate rest.ValidateObjectUpdateFunc, _ bool,
 	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	s := *r.pods.Store
-	s.UpdateStrategy = subresourceStrategy{RESTUpdateStrategy: r.pods.UpdateStrategy, rules: r.rules}
+	s.UpdateStrategy = subresourceStrategy{registry.NewSubresourceStrategy(r.pods.UpdateStrategy),
+		r.rules}
 	return s.Update(ctx, name, info, validateCreate, validateUpdate, false, options)
 }
 
@@ -60,7 +63,7 @@ func (r *updateREST) ConvertToTable(ctx context.Context, o, options runtime.Obje
 
 // subresourceStrategy is the Pod's strategy with the rules of one part.
 type subresourceStrategy struct {
-	rest.RESTUpdateStrategy
+	registry.SubresourceStrategy
 	rules updateRules
 }
 

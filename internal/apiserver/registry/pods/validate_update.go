@@ -92,15 +92,18 @@ func tolerationUpdate(p, old *v1.Pod, path *field.Path) field.ErrorList {
 	return podspec.ValidateTolerations(p.Spec.Tolerations, path)
 }
 
-// gateUpdate: gates may only be taken away.
+// gateUpdate: gates may only be taken away. One that is named twice is refused at its last place.
 func gateUpdate(p, old *v1.Pod, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	had := map[string]bool{}
+	had, last := map[string]bool{}, map[string]int{}
 	for _, g := range old.Spec.SchedulingGates {
 		had[g.Name] = true
 	}
 	for i, g := range p.Spec.SchedulingGates {
-		if !had[g.Name] {
+		last[g.Name] = i
+	}
+	for i, g := range p.Spec.SchedulingGates {
+		if !had[g.Name] && last[g.Name] == i {
 			errs = append(errs,
 				field.Forbidden(path.Index(i).Child("name"),
 					fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", g.Name)))

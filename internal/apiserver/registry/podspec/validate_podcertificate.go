@@ -8,8 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/typed"
 )
 
-// podCertificate validates a projected podCertificate (KEP-4317).
-func (j *validator) podCertificate(c *v1.PodCertificateProjection, at *field.Path) {
+// podCertificate validates a projected podCertificate (KEP-4317); claim takes each of its files.
+func (j *validator) podCertificate(c *v1.PodCertificateProjection, at *field.Path, claim func(file string)) {
 	j.Add(resourcedef.ValidateSignerName(c.SignerName, at.Child("signerName"))...)
 	j.Add(resourcedef.ValidateSignerAnnotations(c.UserAnnotations, at.Child("userAnnotations"))...)
 	typed.Supported(&j.Errors, at.Child("keyType"), c.KeyType, "RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384",
@@ -25,6 +25,7 @@ func (j *validator) podCertificate(c *v1.PodCertificateProjection, at *field.Pat
 		if f.path != "" {
 			files++
 			j.localNonReservedPath(f.path, at.Child(f.name))
+			claim(f.path)
 		}
 	}
 	if files == 0 {

@@ -179,16 +179,19 @@ func (j *validator) mode(m *int32, path *field.Path) {
 // items validates keys and the files they are projected to.
 func (j *validator) items(list []v1.KeyToPath, path *field.Path) {
 	for i := range list {
-		k, at := &list[i], path.Index(i)
-		if k.Key == "" {
-			j.Required(at.Child("key"), "")
-		}
-		if k.Path == "" {
-			j.Required(at.Child("path"), "")
-		}
-		j.localNonReservedPath(k.Path, at.Child("path"))
-		j.mode(k.Mode, at.Child("mode"))
+		j.item(&list[i], path.Index(i))
 	}
+}
+
+func (j *validator) item(k *v1.KeyToPath, at *field.Path) {
+	if k.Key == "" {
+		j.Required(at.Child("key"), "")
+	}
+	if k.Path == "" {
+		j.Required(at.Child("path"), "")
+	}
+	j.localNonReservedPath(k.Path, at.Child("path"))
+	j.mode(k.Mode, at.Child("mode"))
 }
 
 func (j *validator) downward(f *v1.DownwardAPIVolumeFile, path *field.Path) {
@@ -218,60 +221,61 @@ func (j *validator) projected(p *v1.ProjectedVolumeSource, path *field.Path) {
 	}
 }
 
-// projection validates one source of a projected volume; paths has the files of earlier sources.
+// projection validates one source of a projected volume, all that it holds; paths has the files of
+// earlier sources. A token's file may be another's, as upstream has it.
 func (j *validator) projection(s *v1.VolumeProjection, path *field.Path, index int, paths sets.Set[string]) {
-	n, at := 0, path.Child("sources").Index(index)
-	more := func() bool {
-		n++
-		if n > 1 {
-			j.Forbidden(at, oneTypeOnly+" per source")
-		}
-		return n == 1
-	}
+	at := path.Child("sources").Index(index)
 	claim := func(file, owner string) {
-		if file == "" {
-			return
-		}
 		if paths.Has(file) {
 			j.Invalid(path, owner, "conflicting duplicate paths")
 		}
 		paths.Insert(file)
 	}
-	keys := func(name string, items []v1.KeyToPath, child string) {
+	keys := func(name string, items []v1.KeyToPath, at *field.Path) {
 		if name == "" {
-			j.Required(at.Child(child).Child("name"), "")
+			j.Required(at.Child("name"), "")
 		}
-		j.items(items, at.Child(child).Child("items"))
-		for _, k := range items {
-			claim(k.Path, name)
+		for i := range items {
+			j.item(&items[i], at.Child("items").Index(i))
+			if items[i].Path != "" {
+				claim(items[i].Path, name)
+			}
 		}
 	}
-	if s.Secret != nil && more() {
-		keys(s.Secret.Name, s.Secret.Items, "secret")
+	n := 0
+	if s.Secret != nil {
+		n++
+		keys(s.Secret.Name, s.Secret.Items, at.Child("secret"))
 	}
-	if s.ConfigMap != nil && more() {
-		keys(s.ConfigMap.Name, s.ConfigMap.Items, "configMap")
+	if s.ConfigMap != nil {
+		n++
+		keys(s.ConfigMap.Name, s.ConfigMap.Items, at.Child("configMap"))
 	}
-	if s.DownwardAPI != nil && more() {
+	if s.DownwardAPI != nil {
+		n++
 		for i := range s.DownwardAPI.Items {
 			f := &s.DownwardAPI.Items[i]
 			j.downward(f, at.Child("downwardAPI"))
-			claim(f.Path, f.Path)
+			if f.Path != "" {
+				claim(f.Path, f.Path)
+			}
 		}
 	}
-	if t := s.ServiceAccountToken; t != nil && more() {
+	if t := s.ServiceAccountToken; t != nil {
+		n++
 		j.token(t, at.Child("serviceAccountToken"), path)
-		claim(t.Path, "serviceAccountToken")
 	}
-	if b := s.ClusterTrustBundle; b != nil && more() {
+	if b := s.ClusterTrustBundle; b != nil {
+		n++
 		j.trustBundle(b, at.Child("clusterTrustBundle"))
 		claim(b.Path, b.Path)
 	}
-	if c := s.PodCertificate; c != nil && more() {
-		j.podCertificate(c, at.Child("podCertificate"))
-		for _, file := range []string{c.CredentialBundlePath, c.KeyPath, c.CertificateChainPath} {
-			claim(file, file)
-		}
+	if c := s.PodCertificate; c != nil {
+		n++
+		j.podCertificate(c, at.Child("podCertificate"), func(file string) { claim(file, file) })
+	}
+	if n > 1 {
+		j.Forbidden(at, oneTypeOnly+" per source")
 	}
 }
 

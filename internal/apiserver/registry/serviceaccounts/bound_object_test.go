@@ -23,22 +23,22 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/auth/token"
 )
 
-// world is stores that may lag behind: what a read at version 0 finds, and what a read of the store
-// finds. Keys are resource/namespace/name. It notes every read.
-type world struct {
+// snapshot is stores that may lag behind: what a read at version 0 finds, and what a read of the
+// store finds. Keys are resource/namespace/name. It notes every read.
+type snapshot struct {
 	cached, stored map[string]runtime.Object
 	fails          map[string]error
 	reads          []string
 }
 
-type worldStorage struct {
+type snapshotStorage struct {
 	rest.StandardStorage
-	*world
+	*snapshot
 	resource string
 }
 
 // Get implements rest.Getter. It fails when the request's attributes do not agree with the read.
-func (s worldStorage) Get(ctx context.Context, name string, o *metav1.GetOptions) (runtime.Object, error) {
+func (s snapshotStorage) Get(ctx context.Context, name string, o *metav1.GetOptions) (runtime.Object, error) {
 	namespace := request.NamespaceValue(ctx)
 	key := s.resource + "/" + namespace + "/" + name
 	s.reads = append(s.reads, key+"@"+o.ResourceVersion)
@@ -79,21 +79,21 @@ var (
 	morning    = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-func newWorld() *world {
+func newSnapshot() *snapshot {
 	objects := func() map[string]runtime.Object {
 		return map[string]runtime.Object{"serviceaccounts/ns/sa": theAccount, "secrets/ns/s": theSecret,
 			"nodes//n": theNode, "pods/ns/p": podOf("p-1", "sa", "n")}
 	}
-	return &world{cached: objects(), stored: objects(), fails: map[string]error{}}
+	return &snapshot{cached: objects(), stored: objects(), fails: map[string]error{}}
 }
 
-func (w *world) endpoint(i Issuer) *TokenREST {
+func (w *snapshot) endpoint(i Issuer) *TokenREST {
 	return NewTokenREST(Deps{
 		Lookup: func(group, resource string) rest.StandardStorage {
 			if group != "" {
 				return nil
 			}
-			return worldStorage{world: w, resource: resource}
+			return snapshotStorage{snapshot: w, resource: resource}
 		},
 		Issuer: i, Audiences: []string{api}, Now: func() time.Time { return morning },
 	})
@@ -110,7 +110,7 @@ func TestWhatATokenIsBoundTo(t *testing.T) {
 	broken := errors.New("broken")
 	for name, c := range map[string]struct {
 		kind, object, uid string
-		world             func(*world)
+		snapshot          func(*snapshot)
 		want              token.TokenRequest // what of it is bound
 		reads             string             // beside the account's
 		err               string
@@ -121,37 +121,37 @@ func TestWhatATokenIsBoundTo(t *testing.T) {
 			want:  token.TokenRequest{Pod: podOf("p-1", "sa", "n"), Node: theNode},
 			reads: "pods/ns/p@0 nodes//n@0"},
 		"a Pod that the cache has without its node": {kind: "Pod", object: "p", uid: "p-1",
-			world: func(w *world) { w.cached["pods/ns/p"] = podOf("p-1", "sa", "") },
-			want:  token.TokenRequest{Pod: podOf("p-1", "sa", "n"), Node: theNode},
-			reads: "pods/ns/p@0 pods/ns/p@ nodes//n@0"},
+			snapshot: func(w *snapshot) { w.cached["pods/ns/p"] = podOf("p-1", "sa", "") },
+			want:     token.TokenRequest{Pod: podOf("p-1", "sa", "n"), Node: theNode},
+			reads:    "pods/ns/p@0 pods/ns/p@ nodes//n@0"},
 		"a Pod of which the cache has the predecessor": {kind: "Pod", object: "p", uid: "p-1",
-			world: func(w *world) { w.cached["pods/ns/p"] = podOf("p-0", "sa", "n") },
-			want:  token.TokenRequest{Pod: podOf("p-1", "sa", "n"), Node: theNode},
-			reads: "pods/ns/p@0 pods/ns/p@ nodes//n@0"},
+			snapshot: func(w *snapshot) { w.cached["pods/ns/p"] = podOf("p-0", "sa", "n") },
+			want:     token.TokenRequest{Pod: podOf("p-1", "sa", "n"), Node: theNode},
+			reads:    "pods/ns/p@0 pods/ns/p@ nodes//n@0"},
 		"a Pod without a node": {kind: "Pod", object: "p", uid: "p-1",
-			world: func(w *world) {
+			snapshot: func(w *snapshot) {
 				w.cached["pods/ns/p"], w.stored["pods/ns/p"] = podOf("p-1", "sa", ""), podOf("p-1", "sa", "")
 			},
 			want:  token.TokenRequest{Pod: podOf("p-1", "sa", "")},
 			reads: "pods/ns/p@0 pods/ns/p@"},
 		"a Pod on a node that the cache does not have": {kind: "Pod", object: "p", uid: "p-1",
-			world: func(w *world) { delete(w.cached, "nodes//n") },
-			want:  token.TokenRequest{Pod: podOf("p-1", "sa", "n"), Node: theNode},
-			reads: "pods/ns/p@0 nodes//n@0 nodes//n@"},
+			snapshot: func(w *snapshot) { delete(w.cached, "nodes//n") },
+			want:     token.TokenRequest{Pod: podOf("p-1", "sa", "n"), Node: theNode},
+			reads:    "pods/ns/p@0 nodes//n@0 nodes//n@"},
 		"a Pod on a node that is gone": {kind: "Pod", object: "p", uid: "p-1",
-			world: func(w *world) {
+			snapshot: func(w *snapshot) {
 				w.cached["pods/ns/p"] = podOf("p-1", "sa", "gone")
 			},
 			want:  token.TokenRequest{Pod: podOf("p-1", "sa", "gone"), Node: gone},
 			reads: "pods/ns/p@0 nodes//gone@0 nodes//gone@"},
 		"a Pod on a node that cannot be read": {kind: "Pod", object: "p", uid: "p-1",
-			world: func(w *world) { w.fails["nodes//n"] = broken },
-			err:   "Internal error occurred: broken"},
+			snapshot: func(w *snapshot) { w.fails["nodes//n"] = broken },
+			err:      "Internal error occurred: broken"},
 		"another Pod of the name": {kind: "Pod", object: "p", uid: "old",
 			err: fmt.Sprintf(uidConflict, "Pod", "p")},
 		"a Pod of another account": {kind: "Pod", object: "p", uid: "p-1",
-			world: func(w *world) { w.cached["pods/ns/p"] = podOf("p-1", "other", "n") },
-			err:   `cannot bind token for serviceaccount "sa" to pod running with different serviceaccount name.`},
+			snapshot: func(w *snapshot) { w.cached["pods/ns/p"] = podOf("p-1", "other", "n") },
+			err:      `cannot bind token for serviceaccount "sa" to pod running with different serviceaccount name.`},
 		"a Pod that is not there": {kind: "Pod", object: "absent", err: `pods "absent" not found`},
 		"a Secret": {kind: "Secret", object: "s", uid: "s-1", want: token.TokenRequest{Secret: theSecret},
 			reads: "secrets/ns/s@0"},
@@ -160,15 +160,16 @@ func TestWhatATokenIsBoundTo(t *testing.T) {
 		"another Secret of the name": {kind: "Secret", object: "s", uid: "old",
 			err: fmt.Sprintf(uidConflict, "Secret", "s")},
 		"a Secret that is not there": {kind: "Secret", object: "absent", err: `secrets "absent" not found`},
-		"a node":                     {kind: "Node", object: "n", uid: "n-1", want: token.TokenRequest{Node: theNode}, reads: "nodes//n@0"},
+		"a node": {kind: "Node", object: "n", uid: "n-1",
+			want: token.TokenRequest{Node: theNode}, reads: "nodes//n@0"},
 		"another node of the name": {kind: "Node", object: "n", uid: "old",
 			err: fmt.Sprintf(uidConflict, "Node", "n")},
 		"a node that is not there": {kind: "Node", object: "absent", err: `nodes "absent" not found`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, signed := newWorld(), &fakeIssuer{}
-			if c.world != nil {
-				c.world(w)
+			w, signed := newSnapshot(), &fakeIssuer{}
+			if c.snapshot != nil {
+				c.snapshot(w)
 			}
 			req := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 				BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: c.kind, Name: c.object,
@@ -205,7 +206,7 @@ func (failingIssuer) Issue(token.TokenRequest, time.Time) (string, error) {
 // ends, and for whom it is. A status in the request does not count.
 func TestAnswerToATokenRequest(t *testing.T) {
 	for name, given := range map[string][]string{api: nil, "vault": {"vault"}} {
-		w, signed := newWorld(), &fakeIssuer{}
+		w, signed := newSnapshot(), &fakeIssuer{}
 		req := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{Audiences: given},
 			Status: authenticationv1.TokenRequestStatus{Token: "own"}}
 		ctx := audit.WithAuditContext(request.WithNamespace(t.Context(), "ns"))
@@ -252,10 +253,10 @@ func TestAnswerToATokenRequest(t *testing.T) {
 
 func TestWhoRefusesATokenRequest(t *testing.T) {
 	ctx := request.WithNamespace(t.Context(), "ns")
-	noAccount := newWorld()
+	noAccount := newSnapshot()
 	noAccount.cached["serviceaccounts/ns/sa"] = theSecret
 	for name, c := range map[string]struct {
-		world    *world
+		snapshot *snapshot
 		issuer   Issuer
 		body     runtime.Object
 		validate rest.ValidateObjectFunc
@@ -265,13 +266,13 @@ func TestWhoRefusesATokenRequest(t *testing.T) {
 		"admission": {validate: func(context.Context, runtime.Object) error { return errors.New("not today") },
 			want: "not today"},
 		"no request": {body: theSecret, want: "not a TokenRequest: *v1.Secret"},
-		"no account": {world: noAccount, want: "Internal error occurred: not a ServiceAccount: *v1.Secret"},
+		"no account": {snapshot: noAccount, want: "Internal error occurred: not a ServiceAccount: *v1.Secret"},
 		"its content": {body: withLifetime(599), want: `TokenRequest.authentication.k8s.io "" is invalid: ` +
 			"spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes"},
 		"nobody": {body: withLifetime(1 << 32)},
 	} {
-		if c.world == nil {
-			c.world = newWorld()
+		if c.snapshot == nil {
+			c.snapshot = newSnapshot()
 		}
 		if c.issuer == nil {
 			c.issuer = &fakeIssuer{}
@@ -280,7 +281,7 @@ func TestWhoRefusesATokenRequest(t *testing.T) {
 			c.body = &authenticationv1.TokenRequest{}
 		}
 		got := ""
-		if _, err := c.world.endpoint(c.issuer).Create(ctx, "sa", c.body, c.validate, nil); err != nil {
+		if _, err := c.snapshot.endpoint(c.issuer).Create(ctx, "sa", c.body, c.validate, nil); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {

@@ -16,7 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ports are Service ports "NUMBER/PROTOCOL:NODEPORT", the node port 0 if it is left out; the name is
+// ports are Service ports "NUMBER/PROTOCOL:NODEPORT", the node port 0 if it is left out; the name
+// is
 // the place.
 func ports(t testing.TB, texts string) (out []v1.ServicePort) {
 	t.Helper()
@@ -28,11 +29,11 @@ func ports(t testing.TB, texts string) (out []v1.ServicePort) {
 			text = number
 		}
 		if _, err := fmt.Sscan(strings.TrimSuffix(number, "/UDP"), &p.Port); err != nil {
-			t.Fatalf("%s: %v", text, err)
+			t.Fatalf("%s: got error %v, want a number", text, err)
 		}
 		if node != "" {
 			if _, err := fmt.Sscan(node, &p.NodePort); err != nil {
-				t.Fatalf("%s: %v", node, err)
+				t.Fatalf("%s: got error %v, want a number", node, err)
 			}
 		}
 		out = append(out, p)
@@ -158,7 +159,8 @@ func TestNodePortsOfAnUpdate(t *testing.T) {
 	}
 }
 
-// The port for health checks is allocated where traffic stays local, kept by updates and given back.
+// The port for health checks is allocated where traffic stays local, kept by updates and given
+// back.
 func TestHealthCheckNodePorts(t *testing.T) {
 	local := func(s *v1.Service) { s.Spec.ExternalTrafficPolicy = v1.ServiceExternalTrafficPolicyLocal }
 	asks := func(n int32) func(*v1.Service) { return func(s *v1.Service) { s.Spec.HealthCheckNodePort = n } }
@@ -172,7 +174,8 @@ func TestHealthCheckNodePorts(t *testing.T) {
 	if err := create(a, own); err != nil || own.Spec.HealthCheckNodePort != 30004 || freePorts(a) != 9 {
 		t.Errorf("got port %d, error %v, %d free; want 30004, none, 9", own.Spec.HealthCheckNodePort, err, freePorts(a))
 	}
-	const taken = "Internal error occurred: failed to allocate requested HealthCheck NodePort 30004: provided port is " +
+	const taken = "Internal error occurred: failed to allocate requested HealthCheck NodePort 30004: provided port " +
+		"is " +
 		"already allocated"
 	if err := create(a, service(balanced(false), local, asks(30004))); err == nil || err.Error() != taken {
 		t.Errorf("got error %v, want %s", err, taken)

@@ -87,7 +87,8 @@ func TestFamiliesOfANewService(t *testing.T) {
 		{policy: single, families: "4 6", one: fmt.Sprintf(several, "IP families"),
 			two: fmt.Sprintf(several, "IP families")},
 		{policy: single, ips: "10.0.0.1 fd00::1",
-			one: "[" + fmt.Sprintf(several, "cluster IPs") + ", " + fmt.Sprintf(noFamily, 1, `"10.0.0.1","fd00::1"`) + "]",
+			one: "[" + fmt.Sprintf(several, "cluster IPs") + ", " + fmt.Sprintf(noFamily, 1,
+				`"10.0.0.1","fd00::1"`) + "]",
 			two: fmt.Sprintf(several, "cluster IPs")},
 		{ips: "fd00::1", one: fmt.Sprintf(noFamily, 0, `"fd00::1"`), two: "SingleStack [IPv6] [fd00::1]"},
 		{policy: require, ips: "10.0.0.1 fd00::1", one: fmt.Sprintf(noFamily, 1, `"10.0.0.1","fd00::1"`),
@@ -250,7 +251,8 @@ func TestRangesOfAnAllocator(t *testing.T) {
 	}
 }
 
-// How many addresses and ports a range has, how many of them are left for those who ask for one, and
+// How many addresses and ports a range has, how many of them are left for those who ask for one,
+// and
 // which is given first (KEP-3070, KEP-3668).
 func TestSizesOfRanges(t *testing.T) {
 	first := func(int) int { return 0 }

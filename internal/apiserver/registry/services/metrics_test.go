@@ -149,30 +149,41 @@ func TestFamiliesOfTheAllocators(t *testing.T) {
 	}
 	const alpha = "[ALPHA] "
 	want := []string{
-		"COUNTER apiserver_clusterip_repair_ip_errors_total [type]: " + alpha + "Number of errors detected on clusterips " +
-			"by the repair loop broken down by type of error: leak, repair, full, outOfRange, duplicate, unknown, invalid",
-		"COUNTER apiserver_clusterip_repair_reconcile_errors_total []: " + alpha + "Number of reconciliation failures on " +
+		"COUNTER apiserver_clusterip_repair_ip_errors_total [type]: " + alpha +
+			"Number of errors detected on clusterips " +
+			"by the repair loop broken down by type of error: leak, repair, full, outOfRange, duplicate, unknown, " +
+			"invalid",
+		"COUNTER apiserver_clusterip_repair_reconcile_errors_total []: " + alpha +
+			"Number of reconciliation failures on " +
 			"the clusterip repair reconcile loop",
-		"COUNTER apiserver_nodeport_repair_port_errors_total [type]: " + alpha + "Number of errors detected on ports by " +
+		"COUNTER apiserver_nodeport_repair_port_errors_total [type]: " + alpha +
+			"Number of errors detected on ports by " +
 			"the repair loop broken down by type of error: leak, repair, full, outOfRange, duplicate, unknown",
-		"COUNTER apiserver_nodeport_repair_reconcile_errors_total []: " + alpha + "Number of reconciliation failures on " +
+		"COUNTER apiserver_nodeport_repair_reconcile_errors_total []: " + alpha +
+			"Number of reconciliation failures on " +
 			"the nodeport repair reconcile loop",
 		"GAUGE kube_apiserver_clusterip_allocator_allocated_ips [cidr]: " + alpha + "Gauge measuring the number of " +
 			"allocated IPs for Services",
 		"HISTOGRAM kube_apiserver_clusterip_allocator_allocation_duration_seconds [cidr]: " + alpha + "Duration in " +
 			"seconds to allocate a Cluster IP by ServiceCIDR",
-		"COUNTER kube_apiserver_clusterip_allocator_allocation_errors_total [cidr scope]: " + alpha + "Number of errors " +
+		"COUNTER kube_apiserver_clusterip_allocator_allocation_errors_total [cidr scope]: " + alpha +
+			"Number of errors " +
 			"trying to allocate Cluster IPs",
-		"COUNTER kube_apiserver_clusterip_allocator_allocation_total [cidr scope]: " + alpha + "Number of Cluster IPs " +
+		"COUNTER kube_apiserver_clusterip_allocator_allocation_total [cidr scope]: " + alpha +
+			"Number of Cluster IPs " +
 			"allocations",
 		"GAUGE kube_apiserver_clusterip_allocator_available_ips [cidr]: " + alpha + "Gauge measuring the number of " +
 			"available IPs for Services",
-		"GAUGE kube_apiserver_nodeport_allocator_allocated_ports []: " + alpha + "Gauge measuring the number of allocated " +
+		"GAUGE kube_apiserver_nodeport_allocator_allocated_ports []: " + alpha +
+			"Gauge measuring the number of allocated " +
 			"NodePorts for Services",
-		"COUNTER kube_apiserver_nodeport_allocator_allocation_errors_total [scope]: " + alpha + "Number of errors trying " +
+		"COUNTER kube_apiserver_nodeport_allocator_allocation_errors_total [scope]: " + alpha +
+			"Number of errors trying " +
 			"to allocate NodePort",
-		"COUNTER kube_apiserver_nodeport_allocator_allocation_total [scope]: " + alpha + "Number of NodePort allocations",
-		"GAUGE kube_apiserver_nodeport_allocator_available_ports []: " + alpha + "Gauge measuring the number of available " +
+		"COUNTER kube_apiserver_nodeport_allocator_allocation_total [scope]: " + alpha +
+			"Number of NodePort allocations",
+		"GAUGE kube_apiserver_nodeport_allocator_available_ports []: " + alpha +
+			"Gauge measuring the number of available " +
 			"NodePorts for Services",
 	}
 	if !slices.Equal(got, want) {
@@ -183,8 +194,10 @@ func TestFamiliesOfTheAllocators(t *testing.T) {
 // Each reason of a finding counts as one of upstream's types, and a range that is closed has no
 // numbers any more.
 func TestTypesOfFindingsAndClosedRanges(t *testing.T) {
-	for reason, want := range map[string]string{"ClusterIPNotValid": "ip invalid", "ClusterIPOutOfRange": "ip outOfRange",
-		"ClusterIPNotAllocated": "ip repair", "ClusterIPAlreadyAllocated": "ip duplicate", "IPAddressNotAllocated": "ip leak",
+	for reason, want := range map[string]string{"ClusterIPNotValid": "ip invalid",
+		"ClusterIPOutOfRange":   "ip outOfRange",
+		"ClusterIPNotAllocated": "ip repair", "ClusterIPAlreadyAllocated": "ip duplicate",
+		"IPAddressNotAllocated":   "ip leak",
 		"IPAddressWrongReference": "ip repair", "PortOutOfRange": "port outOfRange", "PortNotAllocated": "port repair",
 		"PortAlreadyAllocated": "port duplicate", "?": "port unknown"} {
 		about, kind, _ := strings.Cut(want, " ")
