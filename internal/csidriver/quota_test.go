@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	csipb "github.com/container-storage-interface/spec/lib/go/csi"
@@ -32,7 +33,7 @@ func TestTheKernelLimitsDirectories(t *testing.T) {
 				expect.NoError(t, err)
 			}
 			write := func(file string, mib int) error {
-				err := os.WriteFile(file, make([]byte, mib<<20), 0o600)
+				err := writeWithoutResources(t, file, make([]byte, mib<<20))
 				if errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.ENOSPC) {
 					return errors.Join(errFull, os.Remove(file))
 				}
@@ -61,3 +62,19 @@ func TestTheKernelLimitsDirectories(t *testing.T) {
 }
 
 var errFull = errors.New("full")
+
+// writeWithoutResources writes a file as a container does: ext4 limits nobody with
+// CAP_SYS_RESOURCE.
+func writeWithoutResources(t *testing.T, file string, text []byte) error {
+	t.Helper()
+	runtime.LockOSThread() // a thread has its own
+	defer runtime.UnlockOSThread()
+	h := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var has [2]unix.CapUserData
+	expect.NoError(t, unix.Capget(&h, &has[0]))
+	drops := has
+	drops[0].Effective &^= 1 << unix.CAP_SYS_RESOURCE
+	expect.NoError(t, unix.Capset(&h, &drops[0]))
+	err := os.WriteFile(file, text, 0o600)
+	return errors.Join(err, unix.Capset(&h, &has[0]))
+}
