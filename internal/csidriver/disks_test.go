@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,8 +17,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
+// diskOptions are of a disk that needs more than its file system and size.
+type diskOptions struct {
+	make  []string // arguments of mkfs
+	mount string   // option; the test is skipped where the kernel does not know it
+}
+
 // onDisk has the test's drivers work on a disk of their own, of a file system and size.
-func onDisk(t *testing.T, fs string, size int64) {
+func onDisk(t *testing.T, fs string, size int64, more ...diskOptions) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")
@@ -40,8 +47,16 @@ func onDisk(t *testing.T, fs string, size int64) {
 	if err := os.Truncate(image, size); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"mkfs." + fs, "-q", image}, {"mkdir", at}, {"mount", "-o", "loop", image, at}} {
-		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+	make, options := []string{"mkfs." + fs, "-q", image}, "loop"
+	for _, m := range more {
+		make, options = slices.Concat(make[:2], m.make, []string{image}), "loop,"+m.mount
+	}
+	for _, args := range [][]string{make, {"mkdir", at}, {"mount", "-o", options, image, at}} {
+		out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+		if err != nil && args[0] == "mount" && len(more) > 0 {
+			t.Skipf("the kernel does not mount %s with %s: %s", fs, options, out)
+		}
+		if err != nil {
 			t.Fatalf("%v: got %v, want no error: %s", args, err, out)
 		}
 	}

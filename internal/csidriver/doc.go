@@ -8,6 +8,7 @@
 // disk has.
 //
 // Volumes belong to the node they were made on: its topology is topology.local.csi.gantry.dev/node.
-// Parameters of a StorageClass: type, "image" (the size is enforced; needs mkfs.ext4 and loop
-// devices) or "directory" (it is not); without it, image where the node can.
+// Parameters of a StorageClass: type, "image" (the size is enforced; needs loop devices, and mkfs
+// of ext4 or xfs, which the capability says) or "directory" (it is where the disk has project
+// quotas); without it, image where the node can.
 package csidriver

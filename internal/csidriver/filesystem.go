@@ -75,8 +75,8 @@ func fsTypeIn(all []*csipb.VolumeCapability) (string, error) {
 	return asked, nil
 }
 
-// checkFSType refuses to use a volume with another file system than it has. A copy has its source's,
-// whatever its claim's class says.
+// checkFSType refuses to use a volume with another file system than it has. A copy has its
+// source's, whatever its claim's class says.
 func (v *record) checkFSType(asked string) error {
 	if asked == "" || v.Block || v.Kind != kindImage || v.Source != "" || asked == v.fsType() {
 		return nil
@@ -138,8 +138,8 @@ func growUnmounted(ctx context.Context, t fileSystem, dev string) error {
 	return run(ctx, t.grow, dev)
 }
 
-// isSmaller tells whether a file system is smaller than its device, once the device sees how big its
-// image is.
+// isSmaller tells whether a file system is smaller than its device, once the device sees how big
+// its image is.
 func isSmaller(dev string) (bool, error) {
 	if err := loop.Resize(dev); err != nil {
 		return false, err

@@ -287,8 +287,8 @@ func (s *store) available() (int64, error) {
 	return max(0, free), nil
 }
 
-// unused is what a volume can still take of the disk of what it was promised: nothing of a directory
-// without a quota, to which nothing was.
+// unused is what a volume can still take of the disk of what it was promised: nothing of a
+// directory without a quota, to which nothing was.
 func (s *store) unused(p reservation, kind string) (int64, error) {
 	switch {
 	case kind == kindImage:

@@ -66,8 +66,6 @@ type Dependencies struct {
 	HostIPs func() []string
 	Cgroups Cgroups
 	Mounts  volume.Mounter
-	// FileDevices keeps the devices of raw volumes open.
-	FileDevices volume.FileDevices
 	// for exec probes, which the journal keeps apart; Options.Runtime when nil
 	ProbeRuntime internalapi.RuntimeService
 	// opens connections of network probes and hooks; nil dials the network
@@ -106,6 +104,8 @@ type PluginServices struct {
 	// registers CSI drivers, device plugins and DRA drivers; the kubelet adds its handlers and runs
 	// it. Nil: nobody registers
 	PluginManager *pluginmanager.Manager
+	// keeps the devices of raw volumes open; required where there are such
+	FileDevices volume.FileDevices
 }
 
 // Cgroups holds the cgroup tree.

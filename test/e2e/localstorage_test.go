@@ -3,6 +3,7 @@ package e2e
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -96,6 +97,7 @@ func TestLocalStorage(t *testing.T) {
 		t.Errorf("%s has %q (%v), want what the container wrote", target, text, err)
 	}
 
+	c.rawIsMapped(uid)
 	c.kubectl("patch", "pvc", "data", "-p", `{"spec":{"resources":{"requests":{"storage":"128Mi"}}}}`)
 	c.Kill()
 	c.Start()
@@ -123,9 +125,54 @@ func TestLocalStorage(t *testing.T) {
 		pvs := c.kubectl("get", "pv", "-o", "name")
 		return pvs, err == nil && len(left) == 0 && strings.TrimSpace(pvs) == ""
 	})
-	if staged, err := filepath.Glob(filepath.Join(c.Dir, "kubelet/plugins/kubernetes.io/csi/*.*/*")); len(staged) > 0 {
-		t.Errorf("left staged: %v (%v)", staged, err)
+	for _, of := range []string{"*.*/*", "volumeDevices/*/*"} {
+		if left, err := filepath.Glob(filepath.Join(c.Dir, "kubelet/plugins/kubernetes.io/csi", of)); len(left) > 0 {
+			t.Errorf("left staged: %v (%v)", left, err)
+		}
 	}
+	if held := c.heldOpen(); len(held) > 0 {
+		t.Errorf("left open by loop devices: %v", held)
+	}
+}
+
+// rawIsMapped: the raw volume of a Pod is linked to from the Pod's directory, and kept open by a
+// loop device, as two events say.
+func (c *cluster) rawIsMapped(uid string) {
+	c.t.Helper()
+	volume := c.kubectl("get", "pvc", "raw", "-o", "jsonpath={.spec.volumeName}")
+	devices := filepath.Join(c.Dir, "kubelet/plugins/kubernetes.io/csi/volumeDevices")
+	link := filepath.Join(c.Dir, "kubelet/pods", uid, "volumeDevices/kubernetes.io~csi", volume)
+	if to, err := os.Readlink(link); to != filepath.Join(devices, "publish", volume, uid) {
+		c.t.Errorf("%s leads to %q (%v), want where the volume is published", link, to, err)
+	}
+	global := filepath.Join(devices, volume, "dev", uid)
+	if held := c.heldOpen(); !slices.Equal(held, []string{global}) {
+		c.t.Errorf("kept open by loop devices: %v, want %s", held, global)
+	}
+	said := c.kubectl("get", "events", "--field-selector", "reason=SuccessfulMountVolume", "-o",
+		"jsonpath={.items[*].message}")
+	for _, want := range []string{"globalMapPath \"" + filepath.Dir(global), "volumeMapPath \"" + filepath.Dir(link)} {
+		if !strings.Contains(said, `MapVolume.MapPodDevice succeeded for volume "`+volume+`" `+want) {
+			c.t.Errorf("events: got %s, want one of %s", said, want)
+		}
+	}
+}
+
+// heldOpen are the paths of raw volumes that loop devices keep open.
+func (c *cluster) heldOpen() (paths []string) {
+	c.t.Helper()
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		path := strings.TrimSpace(string(text))
+		if err == nil && strings.HasPrefix(path, filepath.Join(c.Dir, "kubelet")+"/") {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 const greedyPod = `

@@ -141,7 +141,7 @@ func (n *Role) Build() (*Node, error) {
 		Journal:    api.sink(),
 		StaticPods: kubelet.StaticPods{Rules: podRules(), Standalone: n.Standalone},
 		Dependencies: kubelet.Dependencies{HostIPs: p.NodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
-			Mounts: mount.Mounter{}, FileDevices: loop.FileDevices{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode,
+			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode,
 			Disk: diskOf, Machine: &info, PluginServices: n.pluginServices(),
 			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
 			NodeStatus: kubelet.NodeStatus{Pressure: evictions.conditions, Processes: tree,
@@ -193,7 +193,7 @@ func attachEndpoints(k *kubelet.Kubelet, o *server.Options) {
 // pluginServices is how plugins come to the kubelet: over sockets in its directory.
 func (n *Role) pluginServices() kubelet.PluginServices {
 	dir := filepath.Join(n.instance.KubeletDir(), "plugins_registry")
-	return kubelet.PluginServices{Sockets: plugin.UnixSockets{},
+	return kubelet.PluginServices{FileDevices: loop.FileDevices{}, Sockets: plugin.UnixSockets{},
 		PluginManager: pluginmanager.New(dir, klog.Background())}
 }
 

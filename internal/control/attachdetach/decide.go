@@ -272,9 +272,9 @@ func holdersMessage(namespace string, holders []*v1.Pod) string {
 	return "Volume is already used by pod(s) " + strings.Join(names, ", ")
 }
 
-// lostVolume is what VolumeAttachments of a PersistentVolume that is gone tell of it, with their nodes,
-// which name volumes by driver and handle, and the claim that was bound to it. A volume that no node
-// names has no handle: none has it in use.
+// lostVolume is what VolumeAttachments of a PersistentVolume that is gone tell of it, with their
+// nodes, which name volumes by driver and handle, and the claim that was bound to it. A volume that
+// no node names has no handle: none has it in use.
 func lostVolume(name string, attachments []*storagev1.VolumeAttachment, nodes func(string) *v1.Node,
 	claims []*v1.PersistentVolumeClaim) *v1.PersistentVolume {
 	source := &v1.CSIPersistentVolumeSource{Driver: attachments[0].Spec.Attacher}

@@ -212,9 +212,9 @@ func (c *controller) in(key string) (*In, error) {
 	return in, c.addPods(in)
 }
 
-// volume is the PersistentVolume, or, while one that was removed by force is still attached, what is
-// known of it: what the controller has seen, or else what attachments, nodes and its claim tell. Nil
-// is nothing.
+// volume is the PersistentVolume, or, while one that was removed by force is still attached, what
+// is known of it: what the controller has seen, or else what attachments, nodes and its claim tell.
+// Nil is nothing.
 func (c *controller) volume(key string, found []*storagev1.VolumeAttachment) (*v1.PersistentVolume, error) {
 	v, err := c.volumes.Get(key)
 	if controllerruntime.IgnoreNotFound(err) != nil {

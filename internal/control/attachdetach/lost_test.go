@@ -17,9 +17,9 @@ import (
 )
 
 // row: CSI-15
-// A PersistentVolume that was removed by force while it was attached is detached once its Pod is gone
-// and its node does not use it, by a controller that knew it and by one that started since; it is
-// attached to no other node.
+// A PersistentVolume that was removed by force while it was attached is detached once
+// its Pod is gone and its node does not use it, by a controller that knew it and by one that
+// started since; it is attached to no other node.
 func TestAPersistentVolumeThatIsGoneIsDetached(t *testing.T) {
 	for name, restarted := range map[string]bool{"known": false, "after a restart": true} {
 		t.Run(name, func(t *testing.T) {

@@ -41,6 +41,8 @@ func TestWordsOfFailures(t *testing.T) {
 		{mount, volume.MountDevice, true, "MapVolume.SetUpDevice failed", "FailedMapVolume"},
 		{mount, volume.Expanding, true, "MapVolume.MarkVolumeAsMounted failed while expanding volume",
 			"FailedMapVolume"},
+		{mount, volume.EvalHostSymlinks, true, "MapVolume.EvalHostSymlinks failed", "FailedMapVolume"},
+		{mount, volume.MapBlockVolume, true, "MapVolume.MapBlockVolume failed", "FailedMapVolume"},
 		{mount, volume.ExpandInUse, true, "NodeExpandVolume.NodeExpandVolume failed", "VolumeResizeFailed"},
 		{tearDown, "", false, "UnmountVolume.TearDown failed", "FailedMount"},
 	} {

@@ -93,8 +93,8 @@ func (f *Manager) release(ctx context.Context, ref journal.Ref, uid types.UID) e
 
 // CleanupOrphans releases the directories and volumes of Pods that known does not have (upstream:
 // cleanupOrphanedPodDirs), and returns the uids of those released; then it unstages the volumes
-// that no Pod uses, and unmaps raw ones that are mapped for no Pod. They are released side by side: one that hangs is in the error, goes on by
-// itself, and keeps no other.
+// that no Pod uses, and unmaps raw ones that are mapped for no Pod. They are released side by side:
+// one that hangs is in the error, goes on by itself, and keeps no other.
 func (f *Manager) CleanupOrphans(ctx context.Context, known func(types.UID) bool) ([]types.UID, error) {
 	entries, err := os.ReadDir(filepath.Join(f.d.Root, podsDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

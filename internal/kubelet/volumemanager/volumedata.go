@@ -51,8 +51,8 @@ func (f *Manager) newVolumeData(pod *v1.Pod, s volume.Spec, t volume.Plugin) (vo
 	return d, nil
 }
 
-// stagedDataDir is where it is stored that the volume is staged. It goes with what is beside it when
-// the volume is unstaged.
+// stagedDataDir is where it is stored that the volume is staged. It goes with what is beside it
+// when the volume is unstaged.
 func stagedDataDir(d volume.VolumeData) string {
 	dir := filepath.Dir(d.DeviceMountPath)
 	if d.Block && filepath.Base(dir) == stagingDir {

@@ -14,8 +14,8 @@ import (
 // open is not replaced by another of its name.
 type FileDevices struct{}
 
-// AttachFileDevice gives the file or device at a path a loop device, unless it has one by that path.
-// A loop device by that path of what is there no more is taken away first.
+// AttachFileDevice gives the file or device at a path a loop device, unless it has one by that
+// path. A loop device by that path of what is there no more is taken away first.
 func (FileDevices) AttachFileDevice(path string) (dev string, err error) {
 	path, err = filepath.EvalSymlinks(path)
 	if err != nil {

@@ -77,8 +77,8 @@ func (r *rig) devicesLeft() (left []string) {
 const rawDir = "plugins/kubernetes.io/csi/volumeDevices/"
 
 // row: CSI-05, CSI-07
-// A raw volume is staged, published, bound, linked and kept open where upstream's kubelet does that,
-// which says so in two events; nothing of it is left behind.
+// A raw volume is staged, published, bound, linked and kept open where
+// upstream's kubelet does that, which says so in two events; nothing of it is left behind.
 func TestBlockVolume(t *testing.T) {
 	r, pod := ofRaw(t)
 	m := r.mount(pod("a"))
@@ -188,7 +188,8 @@ func TestMappedDevicesAreFoundAgain(t *testing.T) {
 	r.nothingMapped()
 }
 
-// A Pod waits for a device that cannot be kept open, in upstream's words, and has it once that can be.
+// A Pod waits for a device that cannot be kept open, in upstream's words, and has it once that can
+// be.
 func TestADeviceThatCannotBeKeptOpen(t *testing.T) {
 	r, pod := ofRaw(t)
 	r.held["none"] = true

@@ -90,3 +90,11 @@ func TestALocalVolumeIsGivenToTheGroupOfItsFirstPodOnly(t *testing.T) {
 	ends("c")
 	use("old", 3003, false, "3002 660", "")
 }
+
+// A raw volume is mapped where upstream's kubelet maps it.
+func TestGlobalMapPath(t *testing.T) {
+	const want = "plugins/kubernetes.io~local-volume/volumeDevices/pv"
+	if got := (Plugin{}).GlobalMapPath("pv"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
