@@ -18,6 +18,9 @@ func wordsField(in In, c container, at, words string) (field, value, want string
 	if dir := workingDirOf(c, words); dir != "" {
 		return at + ".workingDir", dir, ""
 	}
+	if r, ok := mountedOver(in, c, words); ok {
+		return r.field, r.value, r.want
+	}
 	switch {
 	case keyPattern.MatchString(words):
 		m := keyPattern.FindStringSubmatch(words)

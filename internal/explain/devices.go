@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/dynamicresources"
 )
@@ -97,6 +98,7 @@ func refusedClaims(a *Answer, in In, message string) *Answer {
 		a.Fixes = append(a.Fixes,
 			commandFix("make the DeviceClass "+class+" (usually the driver's installation does), or name one that "+
 				"exists in the claim", "kubectl get deviceclasses"))
+		a.causedAt = []finding.Stage{finding.StageReference}
 		a.Next = "the Pod is tried again when a DeviceClass comes"
 		return a
 	}

@@ -273,7 +273,14 @@ func podFindings(in In, a Answer) (told, more []finding.Finding) {
 		if slices.Contains(ofOneContainer, a.Code) {
 			more = beside // another container's, or the Pod's: its sentences do not tell of them
 		} else {
-			told = append(told, beside...)
+			text := a.Cause + "\n" + strings.Join(a.Facts, "\n")
+			for _, f := range beside {
+				if f.Code == "ProbeFails" && f.Severity == finding.Broken && !f.Names(text) {
+					more = append(more, f) // another container's
+				} else {
+					told = append(told, f)
+				}
+			}
 		}
 		told = append(told, refusalFindings(in, a.refusals)...)
 		told = append(told, hookFindings(in)...)
@@ -332,7 +339,7 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 	leadWithReference(&a, more)
 	a.leadWithCause(more)
 	text := a.Cause + "\n" + strings.Join(a.Facts, "\n")
-	if slices.Contains(healthy, a.State) {
+	if slices.Contains(healthy, a.State) || a.State == "at rest" {
 		if i := slices.IndexFunc(more, func(f finding.Finding) bool { return f.Severity == finding.Broken }); i >= 0 {
 			first := more[i]
 			a.State = stateWord(first) + " (" + first.Code + ")"
@@ -361,27 +368,6 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 			text += "\n" + f.Message
 		}
 	}
+	a.Fixes = byEffect(a.Fixes)
 	return a
-}
-
-// withoutDoubles leaves the first of fixes that say or do the same.
-func withoutDoubles(list []Fix) []Fix {
-	var out []Fix
-	for _, f := range list {
-		if !slices.ContainsFunc(out, func(x Fix) bool {
-			return x.Description == f.Description || len(f.Run) > 0 && slices.Equal(x.Run, f.Run)
-		}) {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-// remedies turns remedies of findings into fixes.
-func remedies(list []finding.Remedy) []Fix {
-	var out []Fix
-	for _, r := range list {
-		out = append(out, Fix{Description: r.Say, Run: r.Run, nodeLabels: r.NodeLabels})
-	}
-	return out
 }

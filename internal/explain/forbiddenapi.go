@@ -49,6 +49,13 @@ func notAllowed(in In, line string) (restriction, bool) {
 		named), fmt.Sprintf("kubectl%s create %s %s --verb=%s --resource=%s", in2, kind, name, verb, named),
 		fmt.Sprintf("kubectl%s create %sbinding %s --%s=%s --serviceaccount=%s:%s", in2, kind, name, kind, name, home,
 			account))}
+	near, ok := in.Objects.NearRight(finding.Object{Kind: "ServiceAccount", Namespace: home, Name: account},
+		finding.Request{Verb: verb, Group: group, Resource: what, Namespace: namespace})
+	if ok {
+		r.object, r.field, r.value, r.want = near.Object, near.Field, near.Value, near.Want
+		r.text += " " + near.Message
+		r.fixes = append(remedies(near.Remedies), r.fixes...)
+	}
 	return r, true
 }
 

@@ -87,6 +87,11 @@ func hookFinding(in In, c container, words string) finding.Finding {
 				x.Lifecycle.PostStart.HTTPGet.Port = intstr.FromInt(port)
 			}))
 		}
+		if f.Want == "" && strings.Contains(words, "connection refused") {
+			f.Message += " Nothing listened there yet: a hook is run once, right after the container's start, and " +
+				"not " +
+				"again as a probe is."
+		}
 	}
 	fixes = append(fixes, editedContainer(in, c.spec.Name,
 		"do without the hook: what it prepares is then left to the program itself",

@@ -35,6 +35,9 @@ func hidingMount(in In, c container, program string) (m corev1.VolumeMount, inde
 // refusedStart is what a runtime's words about a program that it could not start come from: what a
 // volume shows as that program, or a volume that hides the image's.
 func refusedStart(in In, c container, words string) (restriction, bool) {
+	if r, ok := mountedOver(in, c, words); ok {
+		return r, true
+	}
 	m := programPattern.FindStringSubmatch(words)
 	if m == nil || in.Pod == nil {
 		return restriction{}, false
@@ -86,12 +89,12 @@ func startRefusedText(in In, c container, words string) string {
 
 // programFixes are remedies for a program that the runtime could not start, from its words.
 func programFixes(in In, c container, words string) []Fix {
+	if r, ok := refusedStart(in, c, words); ok {
+		return r.fixes
+	}
 	m := programPattern.FindStringSubmatch(words)
 	if m == nil {
 		return startFixes(in, c, words)
-	}
-	if r, ok := refusedStart(in, c, words); ok {
-		return r.fixes
 	}
 	return append(oneWordFix(in, c, m[1]), Fix{Description: fmt.Sprintf(
 		"correct the command: %s is not in the image %s, or cannot be executed", m[1], c.spec.Image)})

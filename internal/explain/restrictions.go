@@ -160,6 +160,9 @@ func notPermitted(in In, c container, at, line string) (restriction, bool) {
 	}
 	if s := c.spec.SecurityContext; s != nil && s.Capabilities != nil && len(s.Capabilities.Drop) > 0 &&
 		strings.Contains(low, "not permitted") {
+		if r, ok := oneCapability(in, c, at, low); ok {
+			return r, true
+		}
 		return restriction{field: at + ".securityContext.capabilities.drop", value: joined(s.Capabilities.Drop),
 			text: fmt.Sprintf("Its capabilities %s are taken away, and what it tried needs one of them.",
 				joined(s.Capabilities.Drop)), fixes: []Fix{editedContainer(in, c.spec.Name,

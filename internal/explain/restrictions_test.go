@@ -48,6 +48,15 @@ func TestAProgramIsHeldAgainstItsRestrictions(t *testing.T) {
 			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{
 				Drop: []corev1.Capability{"ALL"}}}
 		}, "spec.containers[0].securityContext.capabilities.drop", "ALL", ""},
+		{"a variable that is a label", "fatal: TIER is empty", func(p *corev1.Pod) {
+			p.Labels = map[string]string{"teir": "front"}
+			p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "TIER", ValueFrom: &corev1.EnvVarSource{
+				FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.labels['tier']"}}}}
+		}, "spec.containers[0].env[0].valueFrom.fieldRef.fieldPath", "metadata.labels['tier']",
+			"metadata.labels['teir']"},
+		{"a variable without a value", "error: TIER must be set", func(p *corev1.Pod) {
+			p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "TIER"}}
+		}, "spec.containers[0].env[0].value", "", ""},
 		{"no token", "open " + tokenPath + "/token: no such file or directory", func(p *corev1.Pod) {
 			p.Spec.AutomountServiceAccountToken = &no
 		}, "spec.automountServiceAccountToken", "false", "true"},

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
@@ -108,8 +109,29 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 		}
 		causeInLogs(a, in, c, t)
 		startedByRule(a, in, c, t)
+		ownPolicyNever(a, in, c)
 	}
 	a.Fixes = append(a.Fixes, exitFixes(in, c, t)...)
+}
+
+// ownPolicyNever adds that a container's own restartPolicy lets nobody start it again, though the
+// Pod's would.
+func ownPolicyNever(a *Answer, in In, c container) {
+	never := corev1.ContainerRestartPolicyNever
+	if p := c.spec.RestartPolicy; p == nil || *p != never || in.Pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
+		return
+	}
+	at := pathOf(in.Pod, c) + ".restartPolicy"
+	a.Cause += fmt.Sprintf(" Its own restartPolicy is Never (%s): it is not started again, and the Pod is not ready "+
+		"without it.", at)
+	always := corev1.ContainerRestartPolicyAlways
+	f := finding.Finding{Code: "ContainerExited", Stage: finding.StageRun, Object: in.object(), Field: at,
+		Value: "Never",
+		Want:  "Always", Message: fmt.Sprintf("%s has ended, and its own restartPolicy is Never (%s).", c.title(), at),
+		Remedies: asRemedies([]Fix{editedContainer(in, c.spec.Name, "let it be started again: restartPolicy Always",
+			func(x *corev1.Container) { x.RestartPolicy = &always })})}
+	a.Findings = append(a.Findings, f)
+	a.Fixes = append(a.Fixes, remedies(f.Remedies)...)
 }
 
 // neverStarted reports whether the runtime could not start a container's program.

@@ -155,9 +155,9 @@ func variableWanted(in In, c container, at, line string) (restriction, bool) {
 		return restriction{}, false
 	}
 	var have []string
-	for _, e := range c.spec.Env {
+	for i, e := range c.spec.Env {
 		if e.Name == name {
-			return restriction{}, false
+			return emptyVariable(in, c, at, i)
 		}
 		have = append(have, e.Name)
 	}
@@ -168,6 +168,9 @@ func variableWanted(in In, c container, at, line string) (restriction, bool) {
 		if brings, _ := in.Objects.Brings(from, in.Ref.Namespace, name); brings {
 			return restriction{}, false
 		}
+	}
+	if r, ok := otherPrefix(in, c, at, name); ok {
+		return r, true
 	}
 	r := restriction{field: at + ".env", want: name, text: fmt.Sprintf("It says that %s is wanted, and the container "+
 		"has no such variable.", name)}

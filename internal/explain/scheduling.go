@@ -58,6 +58,7 @@ func unscheduled(in In) *Answer {
 	switch {
 	case known && result.Winner != "":
 		a.Cause = fmt.Sprintf("Node %s was chosen; the binding is under way.", result.Winner)
+		a.causedAt = []finding.Stage{finding.StageReference, finding.StageVolume}
 		return a
 	case in.Pod.Status.NominatedNodeName != "":
 		return nominated(a, in)
@@ -196,6 +197,7 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 		a.Cause = "No node fits: " + strings.TrimSuffix(text, ".") + "."
 		if r.By != "" {
 			a.Cause = fmt.Sprintf("%s refused the Pod before nodes were judged: %s", r.By, text)
+			a.causedAt = refusedAt[r.By]
 		}
 		claimMissing(a, in, text)
 	} else {
@@ -242,6 +244,15 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 		}
 		a.Fixes = append(a.Fixes, pluginHints(in, chosen)...)
 	}
+}
+
+// refusedAt are the stages of findings that say why a plugin refuses a Pod before any node is
+// filtered.
+var refusedAt = map[string][]finding.Stage{
+	"VolumeBinding":    {finding.StageReference, finding.StageVolume},
+	"VolumeZone":       {finding.StageReference, finding.StageVolume},
+	"DynamicResources": {finding.StageReference},
+	"NodeAffinity":     {finding.StagePlacement},
 }
 
 // maxObstaclesShown bounds the nodes of which the cause tells every refusal.

@@ -136,18 +136,19 @@ func TestHost(t *testing.T) {
 {apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: w, namespace: shop,
  labels: {kubernetes.io/service-name: web}}, endpoints: [{addresses: [10.1.0.2]}]}`)
 	for _, x := range []struct{ host, want, severity string }{
-		{"web", "has the address 10.0.0.1 of Service web in namespace shop; behind that 1 endpoints are ready", "note"},
+		{"web.shop", "has the address 10.0.0.1 of Service web in namespace shop; behind that 1 endpoints are ready",
+			"note"},
 		{"web.shop.svc.cluster.local.", "has the address 10.0.0.1", "note"},
-		{"ledger", "Namespace store has one", "broken"},
 		{"ledger.store", "behind that no endpoint is ready", "threat"},
 		{"wev.shop.svc", "There is web: perhaps that was meant", "broken"},
-		{"peer", "is headless, and none of its endpoints is ready", "broken"},
+		{"peer.shop", "is headless, and none of its endpoints is ready", "broken"},
 		{"p0.peer", "p0.peer has the address 10.1.0.1 of Pod p0", "note"},
 		{"p1.peer.shop", "Pod p1 is not ready", "broken"},
 		{"p2.peer.shop", "no Pod of namespace shop has hostname p2", "broken"},
 		{"p0.peers.shop", "There is peer: perhaps that was meant", "broken"},
 		{"p0.web", "only a headless Service has names of its Pods", "broken"},
-		{"ext", "another name for a.example", "note"},
+		{"ext.shop", "another name for a.example", "note"},
+		{"web", "", "outside"},
 		{"nobody", "", "outside"},
 		{"www.example.com", "", "outside"},
 	} {

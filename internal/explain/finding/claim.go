@@ -30,6 +30,11 @@ func claim(c *Cluster, o metav1.Object, self Object) []Finding {
 	if v, ok := get[*corev1.PersistentVolume](c, "PersistentVolume", "", p.Spec.VolumeName); ok {
 		return c.chosenVolume(p, v, self)
 	}
+	if d := p.Spec.DataSource; d != nil && slices.ContainsFunc(missingReferences(c, p, self), func(f Finding) bool {
+		return f.Value == d.Name
+	}) {
+		return nil // without what it is filled from, nobody can make its volume
+	}
 	if class != nil && (class.Provisioner != noProvisioner || waitsForPod(class, p)) {
 		return append(selectsMade(p, class, self), c.provisioning(p, class, self)...)
 	}
@@ -203,7 +208,7 @@ func (c *Cluster) compareVolumes(f *Finding, p *corev1.PersistentVolumeClaim) {
 			f.Field, f.Value, f.Want = diff[0].field, diff[0].want, diff[0].has
 			f.Remedies = append(f.Remedies,
 				Remedy{Say: fmt.Sprintf("make the claim anew with %s %s, as volume %s has it",
-					diff[0].field, diff[0].has, v.Name)})
+					diff[0].field, diff[0].has, v.Name), Run: c.claimAs(p, v, diff)})
 		}
 		if len(diff) == 1 && diff[0].field == "" && v.Status.Phase == corev1.VolumeReleased && i == 0 {
 			f.Remedies = append(f.Remedies,
@@ -235,6 +240,9 @@ func (c *Cluster) chosenVolume(p *corev1.PersistentVolumeClaim, v *corev1.Persis
 	}
 	f.Message = fmt.Sprintf("Claim %s (%s) names volume %s, which %s.", self.Name, describeClaim(p), v.Name,
 		joined(texts))
+	if run := c.claimAs(p, v, diff); run != nil {
+		f.Remedies = []Remedy{{Say: fmt.Sprintf("make the claim anew as volume %s can serve it", v.Name), Run: run}}
+	}
 	return []Finding{f}
 }
 
@@ -281,6 +289,7 @@ func (c *Cluster) provisioning(p *corev1.PersistentVolumeClaim, class *storagev1
 		}
 	}
 	f.Remedies = []Remedy{{Say: "start " + class.Provisioner + ", and read what it says"}}
+	c.modeUnserved(&f, p)
 	return []Finding{f}
 }
 

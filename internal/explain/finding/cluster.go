@@ -37,10 +37,19 @@ func (c *Cluster) Unknown(self Object) []Object {
 		return nil
 	}
 	var out []Object
-	for _, r := range references(o) {
-		if c.Read(r.To.Kind) && !c.knows(r.To) && c.Get(r.To) == nil && !slices.Contains(out, r.To) {
-			out = append(out, r.To)
+	for _, to := range append(c.namedServices(o, self), targetsOf(references(o))...) {
+		if c.Read(to.Kind) && !c.knows(to) && c.Get(to) == nil && !slices.Contains(out, to) {
+			out = append(out, to)
 		}
+	}
+	return out
+}
+
+// targetsOf are the objects that references name.
+func targetsOf(all []Reference) []Object {
+	var out []Object
+	for _, r := range all {
+		out = append(out, r.To)
 	}
 	return out
 }

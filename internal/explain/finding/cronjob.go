@@ -2,6 +2,7 @@ package finding
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,6 +73,7 @@ func cronJob(c *Cluster, o metav1.Object, self Object) []Finding {
 			Remedies: []Remedy{{Say: "let it start up to a minute late", Run: []string{kubectl(self, "patch",
 				`--type=merge -p '{"spec":{"startingDeadlineSeconds":60}}'`)}}}})
 	}
+	out = append(out, c.replaced(j, self)...)
 	if j.Spec.ConcurrencyPolicy == batchv1.ForbidConcurrent && len(j.Status.Active) > 0 &&
 		j.Status.LastScheduleTime != nil {
 		if due, err := NextStart(j, j.Status.LastScheduleTime.Time); err == nil && !due.IsZero() && due.Before(c.Now) {
@@ -106,4 +108,36 @@ func (c *Cluster) jobsOf(j *batchv1.CronJob, self Object) []Finding {
 		}
 	}
 	return out
+}
+
+// replaced finds a CronJob whose Jobs are all deleted for the next one before they end.
+func (c *Cluster) replaced(j *batchv1.CronJob, self Object) []Finding {
+	last := j.Status.LastScheduleTime
+	if j.Spec.ConcurrencyPolicy != batchv1.ReplaceConcurrent || len(j.Status.Active) == 0 || last == nil {
+		return nil
+	}
+	due, err := NextStart(j, last.Time)
+	if err != nil || due.IsZero() {
+		return nil
+	}
+	period, begin := due.Sub(last.Time), j.CreationTimestamp.Time
+	if t := j.Status.LastSuccessfulTime; t != nil {
+		begin = t.Time
+	}
+	failed := slices.ContainsFunc(owned[*batchv1.Job](c, "Job", j), func(x *batchv1.Job) bool {
+		return x.Status.Failed > 0
+	})
+	if failed || last.Sub(begin) < period {
+		return nil // a Job may have ended in the time that it had
+	}
+	seconds := fmt.Sprint(int(period.Seconds()))
+	return []Finding{{Code: "ReplacedBeforeEnd", Stage: StageChange, Object: self, Field: "spec.concurrencyPolicy",
+		Value: "Replace", Want: "Forbid", Numbers: map[string]string{"periodSeconds": seconds},
+		Related: []Object{{"Job", self.Namespace, j.Status.Active[0].Name}},
+		Message: fmt.Sprintf("No Job of CronJob %s ends: each is deleted when the next one is due, after %s s "+
+			"(schedule "+
+			"%q, concurrencyPolicy Replace), and takes longer than that.", self.Name, seconds, j.Spec.Schedule),
+		Remedies: []Remedy{{Say: "let each Job end before the next one starts", Run: []string{kubectl(self, "patch",
+			`--type=merge -p '{"spec":{"concurrencyPolicy":"Forbid"}}'`)}},
+			{Say: "or give it a schedule with more time between two starts than a Job takes"}}}}
 }

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
 // conditionsOf reads status.conditions of an object of any type.
@@ -114,10 +117,24 @@ func (c *Cluster) takenNamesOf(u *unstructured.Unstructured, self Object) []Find
 						Related: []Object{objectOf(self.Kind, x)}, Message: fmt.Sprintf("%s %s wants the name %s "+
 							"(spec.names.%s), and %s of the same group has it (spec.names.%s): it is not served by "+
 							"that name.", self.Kind, self.Name, pair[0][field], field, x.GetName(), other),
-						Remedies: []Remedy{{Say: "choose another name in spec.names." + field}}})
+						Remedies: renamed(u, self, field)})
 				}
 			}
 		}
 	}
 	return out
+}
+
+// renamed gives a definition names of its own in a field: made of its plural, by which it differs
+// from all others of its group, or, where that is taken, of nothing: it needs a person's choice.
+func renamed(u *unstructured.Unstructured, self Object, field string) []Remedy {
+	plural, _, _ := unstructured.NestedString(u.Object, "spec", "names", "plural") // empty where there is none
+	kind := strings.TrimSuffix(plural, "s")
+	if field != "kind" && field != "listKind" || kind == "" {
+		return []Remedy{{Say: "choose another name in spec.names." + field}}
+	}
+	kind = strings.ToUpper(kind[:1]) + kind[1:]
+	return []Remedy{{Say: fmt.Sprintf("call its kind %s: manifests of it have to say that too", kind),
+		Run: []string{kubectl(self, "patch", "--type=merge -p "+shellquote.Quoted(fmt.Sprintf(
+			`{"spec":{"names":{"kind":%s,"listKind":%s}}}`, jsonText(kind), jsonText(kind+"List"))))}}}
 }

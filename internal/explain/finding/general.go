@@ -282,7 +282,11 @@ func (c *Cluster) selectedRoots(o metav1.Object) []Object {
 	among := c.labelledPods(o.GetNamespace())
 	found := selected(want, among)
 	if len(found) == 0 {
-		if d, ok := nearestLabels(want, among); ok {
+		d, ok := nearestLabels(want, among)
+		if !ok {
+			d, ok = onlyOtherValue(want, among)
+		}
+		if ok {
 			found = []labelled{d.of}
 		}
 	}

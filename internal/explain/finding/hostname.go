@@ -20,14 +20,13 @@ func HostOf(c *Cluster, host, ns string) (namespace string, ok bool) {
 }
 
 // askedHost is clusterHostOf for a name that somebody asks about: where a namespace or a Service of
-// it is there, the rest may be missing.
+// it is there, the rest may be missing. A name without a dot is an object's, no host.
 func (c *Cluster) askedHost(host, ns string) (clusterHost, bool) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if h, ok := c.clusterHostOf(host, ns); ok {
-		return h, h.pod != "" || h.whole || strings.Contains(host, ".") || c.Get(Object{"Service", ns, host}) != nil ||
-			len(c.elsewhere(Object{"Service", ns, host})) > 0
-	}
 	parts := strings.Split(host, ".")
+	if h, ok := c.clusterHostOf(host, ns); ok {
+		return h, len(parts) > 1
+	}
 	if len(parts) == 3 && c.Get(Object{Kind: "Namespace", Name: parts[2]}) != nil {
 		return clusterHost{pod: parts[0], service: parts[1], namespace: parts[2], whole: true}, true
 	}

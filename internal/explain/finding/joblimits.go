@@ -93,10 +93,12 @@ func waitsForEnd(c *Cluster, j *batchv1.Job, self Object) []Finding {
 	return []Finding{f}
 }
 
-// recreateJob makes a Job anew with a patch; its generated selector and labels are dropped.
+// recreateJob makes a Job anew with a strategic patch; its generated selector and labels are
+// dropped.
 func recreateJob(self Object, patch string) string {
 	return fmt.Sprintf("kubectl -n %s get job %s -o json | kubectl patch --local -f - --type=merge -p "+
 		`'{"spec":{"selector":null,"template":{"metadata":{"labels":{"controller-uid":null,`+
-		`"batch.kubernetes.io/controller-uid":null}}}}}' -o json | kubectl patch --local -f - --type=merge -p '%s' `+
+		`"batch.kubernetes.io/controller-uid":null}}}}}' -o json | kubectl patch --local -f - --type=strategic -p `+
+		`'%s' `+
 		"-o json | kubectl replace --force -f -", self.Namespace, self.Name, patch)
 }

@@ -160,8 +160,10 @@ func (c *Cluster) nearObject(f *Finding, r Reference) {
 	}
 	if f.Want != "" {
 		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("name %s in %s of %s", f.Want, r.Field, f.Object),
-			Run: c.replaceCommand(f.Object, nameField(r), f.Want)})
+			Run: c.claimedAnew(f.Object, c.replaceCommand(f.Object, nameField(r), f.Want))})
 	}
+	c.classInstead(f, r)
+	c.onlyOne(f, r)
 	f.Remedies = append(f.Remedies, createRemedy(r))
 }
 
@@ -182,8 +184,7 @@ var objectFields = []string{"Ref", "subjects[0]", "subjects[1]", "subjects[2]", 
 // replaceCommand is the command that sets a field of an object. None where the field cannot be
 // changed or another object makes this one.
 func (c *Cluster) replaceCommand(o Object, field, value string) []string {
-	if x := c.Get(o); x == nil || metav1.GetControllerOf(x) != nil || strings.HasPrefix(field, "roleRef") ||
-		o.Kind == "PersistentVolumeClaim" || o.Kind == "PersistentVolume" {
+	if x := c.Get(o); x == nil || metav1.GetControllerOf(x) != nil || fixed(o, x, field) {
 		return nil
 	}
 	return c.setCommand(o, field, jsonText(value))
@@ -199,12 +200,16 @@ func (c *Cluster) setCommand(o Object, field, raw string) []string {
 	if strings.Contains(field, "[*]") {
 		return nil
 	}
+	if o.Kind == "PersistentVolumeClaim" && strings.HasPrefix(field, "spec.dataSource") {
+		return c.patchCommand(o, fmt.Sprintf(`[{"op":"replace","path":"/spec/dataSource/name","value":%s},`+
+			`{"op":"replace","path":"/spec/dataSourceRef/name","value":%s}]`, raw, raw)) // they have to be the same
+	}
 	return c.patchCommand(o, fmt.Sprintf(`[{"op":"replace","path":%s,"value":%s}]`, jsonText(pointer(field)), raw))
 }
 
-// patchCommand is the command that changes an object by a JSON patch: Pods and Jobs are made anew
-// for it. None where another object makes this one, nor for a Pod that is ending: to make it anew
-// would wait for its end.
+// patchCommand is the command that changes an object by a JSON patch: what cannot be changed is
+// made anew for it. None where another object makes this one, nor for a Pod that is ending: to make
+// it anew would wait for its end.
 func (c *Cluster) patchCommand(o Object, patch string) []string {
 	x := c.Get(o)
 	if x == nil || metav1.GetControllerOf(x) != nil || o.Kind == "Pod" && x.GetDeletionTimestamp() != nil &&
@@ -212,8 +217,8 @@ func (c *Cluster) patchCommand(o Object, patch string) []string {
 		return nil
 	}
 	patch = shellquote.Quoted(patch)
-	if o.Kind != "Pod" && o.Kind != "Job" {
-		return []string{kubectl(o, "patch", "--type=json -p "+patch)}
+	if !anew(o, x) {
+		return c.withoutItsJobs(o, x, []string{kubectl(o, "patch", "--type=json -p "+patch)})
 	}
 	drop := ""
 	if o.Kind == "Job" {

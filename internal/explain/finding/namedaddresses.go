@@ -21,8 +21,11 @@ var (
 	urlWords = regexp.MustCompile(`\b([a-z][a-z0-9+]*)://(?:[^\s/@'"]*@)?(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]+)` +
 		`(?::(\d{1,5}))?`)
 	hostPortWords = regexp.MustCompile(`(?:^|[\s=,;@'"])([A-Za-z0-9][A-Za-z0-9.-]*):(\d{2,5})(?:$|[\s/,;?'"])`)
-	hostVariable  = regexp.MustCompile(`(^|_)(HOST|HOSTNAME|ADDR|ADDRESS|SERVER|ENDPOINT|URL|URI)$`)
-	hostWord      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)
+	// what is looked up, or asked with a port of its own word
+	lookupWords = regexp.MustCompile(`\b(?:nslookup|getent hosts|dig|nc)\s+(?:-\S+\s+(?:\d+\s+)?)*` +
+		`([A-Za-z0-9][A-Za-z0-9.-]*)(?:\s+(\d{2,5})\b)?`)
+	hostVariable = regexp.MustCompile(`(^|_)(HOST|HOSTNAME|ADDR|ADDRESS|SERVER|ENDPOINT|URL|URI)$`)
+	hostWord     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)
 )
 
 // schemePorts are the ports of URLs that say none.
@@ -100,6 +103,15 @@ func (c *Cluster) addressesOf(x *corev1.Container, ns string) []namedAddress {
 			if n, err := strconv.Atoi(m[2]); err == nil && strings.ContainsFunc(m[1], isLetterOrDot) &&
 				!slices.Contains(fileEnds, strings.TrimPrefix(path.Ext(m[1]), ".")) {
 				add(t.field, m[1], n)
+			}
+		}
+		for _, m := range lookupWords.FindAllStringSubmatch(t.text, -1) {
+			port, err := strconv.Atoi(m[2])
+			if err != nil {
+				port = 0
+			}
+			if strings.ContainsFunc(m[1], isLetterOrDot) {
+				add(t.field, m[1], port)
 			}
 		}
 	}

@@ -160,12 +160,13 @@ func (c *Cluster) ownLabelKeys(o metav1.Object, self Object, labels map[string]s
 	return out
 }
 
-// madeLater are labels that controllers give to the Pods of a template.
+// madeLater are labels that controllers, or the binding to a node, give to the Pods of a template.
 var madeLater = map[string]bool{"pod-template-hash": true, "controller-revision-hash": true,
 	"pod-template-generation": true, "statefulset.kubernetes.io/pod-name": true,
 	"apps.kubernetes.io/pod-index": true, "batch.kubernetes.io/job-name": true, "job-name": true,
 	"batch.kubernetes.io/controller-uid": true, "controller-uid": true,
-	"batch.kubernetes.io/job-completion-index": true}
+	"batch.kubernetes.io/job-completion-index": true, corev1.LabelTopologyZone: true,
+	corev1.LabelTopologyRegion: true}
 
 // termAt is a term of Pod affinity or anti-affinity and its path.
 type termAt struct {

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 )
 
 // quota finds resources of which a ResourceQuota has none left, or that were never counted.
@@ -33,7 +35,7 @@ func quota(c *Cluster, o metav1.Object, self Object) []Finding {
 		if used.Cmp(hard) < 0 {
 			continue
 		}
-		out = append(out, Finding{Code: "QuotaUsedUp", Severity: Threat, Stage: StageCreation, Object: self,
+		out = append(out, Finding{Code: "QuotaUsedUp", Severity: c.refusing(q), Stage: StageCreation, Object: self,
 			Field: "spec.hard." + string(name), Value: hard.String(),
 			Numbers: map[string]string{"hard": hard.String(), "used": used.String()},
 			Message: fmt.Sprintf("Quota %s of namespace %s is used up: %s of %s %s are taken, so nothing more that "+
@@ -41,6 +43,17 @@ func quota(c *Cluster, o metav1.Object, self Object) []Finding {
 			Remedies: []Remedy{{Say: fmt.Sprintf("raise %s of the quota", name)}}})
 	}
 	return out
+}
+
+// refusing is how bad it is that a quota has nothing left: a note while nobody has asked for more.
+func (c *Cluster) refusing(q *corev1.ResourceQuota) Severity {
+	for i := range c.Events {
+		e := &c.Events[i]
+		if e.Namespace == q.Namespace && strings.Contains(e.Message, "exceeded quota: "+q.Name+",") {
+			return Threat
+		}
+	}
+	return Note
 }
 
 // limitRanges finds containers of a workload that a LimitRange of the namespace does not allow.
@@ -92,15 +105,25 @@ func resourcesWithin(x *corev1.Container, name corev1.ResourceName, field, value
 	return raw
 }
 
+// resourcesPatch is the command that sets resources of a container of a template.
+func resourcesPatch(at owner, container string, resources []byte) []string {
+	path, list := at.at[:strings.LastIndex(at.at, ".")], at.at[strings.LastIndex(at.at, ".")+1:]
+	list = list[:strings.Index(list, "[")]
+	patch := fmt.Sprintf(`{%q:[{"name":%s,"resources":%s}]}`, list, jsonText(container), resources)
+	for _, part := range slices.Backward(strings.Split(path, ".")) {
+		patch = fmt.Sprintf("{%q:%s}", part, patch)
+	}
+	if at.object.Kind == "Job" {
+		return []string{recreateJob(at.object, patch)}
+	}
+	return []string{kubectl(at.object, "patch", "--type=strategic -p "+shellquote.Quoted(patch))}
+}
+
 // outOfRange compares a container with one item of a LimitRange, as its template says.
 func outOfRange(l *corev1.LimitRange, i int, x *corev1.Container, at owner) []Finding {
 	item := l.Spec.Limits[i]
 	out := beyondDefault(l, i, x, at)
 	say := func(name corev1.ResourceName, field, value, bound, limit, verb string) {
-		list := at.at[:strings.LastIndex(at.at, "[")]
-		list = list[strings.LastIndex(list, ".")+1:]
-		patch := fmt.Sprintf(`{"spec":{"template":{"spec":{%q:[{"name":%s,"resources":%s}]}}}}`, list, jsonText(x.Name),
-			resourcesWithin(x, name, field, limit))
 		f := Finding{Code: "OutOfLimitRange", Stage: StageCreation, Object: at.object,
 			Field: fmt.Sprintf("%s.resources.%s.%s", at.at, field, name), Value: value, Want: limit,
 			Related: []Object{objectOf("LimitRange", l)}, Numbers: map[string]string{bound: limit, field: value},
@@ -109,11 +132,9 @@ func outOfRange(l *corev1.LimitRange, i int, x *corev1.Container, at owner) []Fi
 					"server refuses such Pods.", x.Name, at.object.Kind, at.object.Name, field, value, name,
 				l.Name,
 				verb, limit, i, bound)}
-		if at.object.Kind != "Job" && at.object.Kind != "CronJob" {
-			f.Remedies = []Remedy{{Say: fmt.Sprintf("set %s of %s to %s", field, name, limit),
-				Run: []string{kubectl(at.object, "patch", "--type=strategic -p '"+patch+"'")}}}
-		}
-		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("or change %s of LimitRange %s", bound, l.Name)})
+		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("set %s of %s to %s", field, name, limit),
+			Run: resourcesPatch(at, x.Name, resourcesWithin(x, name, field, limit))},
+			Remedy{Say: fmt.Sprintf("or change %s of LimitRange %s", bound, l.Name)})
 		out = append(out, f)
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
@@ -264,7 +285,26 @@ func beyondDefault(l *corev1.LimitRange, i int, x *corev1.Container, at owner) [
 			add("limits."+string(name), m.String(), most.String(), "maxLimitRequestRatio", fmt.Sprintf("has a limit "+
 				"of %s and a request of %s of %s, which is more than %s times", m.String(), r.String(), name,
 				most.String()))
+			out[len(out)-1].Remedies = withinRatio(at, x, name, most)
 		}
 	}
 	return out
+}
+
+// withinRatio lowers a limit to the times of the request that a LimitRange allows.
+func withinRatio(at owner, x *corev1.Container, name corev1.ResourceName, most resource.Quantity) []Remedy {
+	limit, request := x.Resources.Limits[name], x.Resources.Requests[name]
+	lower, more := limit.DeepCopy(), request.DeepCopy()
+	if name == corev1.ResourceCPU {
+		lower.SetMilli(request.MilliValue() * most.MilliValue() / 1000)
+		more.SetMilli((limit.MilliValue()*1000 + most.MilliValue() - 1) / most.MilliValue())
+	} else {
+		lower.Set(request.Value() * most.MilliValue() / 1000)
+		more.Set((limit.Value()*1000 + most.MilliValue() - 1) / most.MilliValue())
+	}
+	return []Remedy{
+		{Say: fmt.Sprintf("raise the request of container %s to %s", x.Name, more.String()),
+			Run: resourcesPatch(at, x.Name, resourcesWithin(x, name, "requests", more.String()))},
+		{Say: fmt.Sprintf("or lower its limit to %s", lower.String()),
+			Run: resourcesPatch(at, x.Name, resourcesWithin(x, name, "limits", lower.String()))}}
 }

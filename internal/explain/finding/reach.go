@@ -129,6 +129,17 @@ func (c *Cluster) withoutSelector(s *corev1.Service, self Object) []Finding {
 	if name, how := Near(s.Name, near); name != "" {
 		f.Want = name
 		f.Message += fmt.Sprintf(" There is one for %s; %s.", name, how)
+		for _, x := range in[*discoveryv1.EndpointSlice](c, "EndpointSlice", s.Namespace) {
+			if x.Labels[discoveryv1.LabelServiceName] != name {
+				continue
+			}
+			f.Related = append(f.Related, objectOf("EndpointSlice", x))
+			f.Message += fmt.Sprintf(" EndpointSlice %s has the label %s=%s.", x.Name,
+				discoveryv1.LabelServiceName, name)
+			f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("let EndpointSlice %s be of %s", x.Name, s.Name),
+				Run: []string{kubectl(objectOf("EndpointSlice", x), "label", "--overwrite "+
+					discoveryv1.LabelServiceName+"="+s.Name)}})
+		}
 	}
 	return []Finding{f}
 }

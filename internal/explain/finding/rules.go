@@ -149,6 +149,7 @@ var rules = []rule{
 	{"own subjects", []string{"RoleBinding", "ClusterRoleBinding"}, ownSubjects},
 	{"searches", templated, searches},
 	{"binary keys", templated, binaryKeys},
+	{"ordered waits", []string{"StatefulSet"}, orderedWait},
 }
 
 // Of returns what is wrong with one object and with what it controls, worst first.

@@ -242,10 +242,14 @@ func (c *Cluster) shutFinding(over []*networkingv1.NetworkPolicy, w way) Finding
 	if rules == 0 && len(over) == 1 {
 		f.Message += fmt.Sprintf(" It has no %s rule at all.", side)
 	}
+	if n, ok := c.nearestPeer(over, w); ok {
+		f.Remedies = n.remedies
+		f.Message += n.text
+	}
 	if rule, ok := c.openingRule(w, port); ok {
-		f.Remedies = []Remedy{{Say: fmt.Sprintf("add a rule to NetworkPolicy %s that lets this %s %s", p.Name, verb,
-			map[bool]string{true: who.Name, false: w.to.text}[w.side == networkingv1.PolicyTypeIngress]),
-			Run: []string{addRule(f.Object, side, rules, rule)}}}
+		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("add a rule to NetworkPolicy %s that lets this %s %s",
+			p.Name, verb, map[bool]string{true: who.Name, false: w.to.text}[w.side == networkingv1.PolicyTypeIngress]),
+			Run: []string{addRule(f.Object, side, rules, rule)}})
 	}
 	return f
 }

@@ -50,8 +50,14 @@ func volume(c *Cluster, o metav1.Object, self Object) []Finding {
 			Value: "Failed", Message: fmt.Sprintf("Volume %s could not be reclaimed: %s", self.Name, v.Status.Message)})
 	}
 	if a := v.Spec.NodeAffinity; a != nil && a.Required != nil && len(c.Objects["Node"]) > 0 {
-		out = append(out, nodeExpressions(c, self, a.Required.NodeSelectorTerms,
-			"spec.nodeAffinity.required.nodeSelectorTerms")...)
+		for _, f := range nodeExpressions(c, self, a.Required.NodeSelectorTerms,
+			"spec.nodeAffinity.required.nodeSelectorTerms") {
+			f.Remedies = []Remedy{{Say: fmt.Sprintf("bring a node with %s back. The nodeAffinity of a volume "+
+				"cannot be "+
+				"changed, so this cannot be tried here: to have it elsewhere, make the volume and its claim "+
+				"anew", f.Value)}}
+			out = append(out, f)
+		}
 	}
 	return out
 }

@@ -82,16 +82,22 @@ func unknownHosts(c *Cluster, o metav1.Object, self Object) []Finding {
 // MissingServices are the Services of an object's own namespace, or of others, that its containers
 // name and that are not there: another namespace may have them.
 func (c *Cluster) MissingServices(self Object) []Object {
-	var out []Object
 	o := c.Get(self)
 	if o == nil {
 		return nil
 	}
+	return slices.DeleteFunc(c.namedServices(o, self), func(to Object) bool { return !c.knows(to) || c.Get(to) != nil })
+}
+
+// namedServices are the Services that an object's containers name, each once, whether they are
+// there or not.
+func (c *Cluster) namedServices(o metav1.Object, self Object) []Object {
+	var out []Object
 	eachContainer(o, self, func(x place) []Finding {
 		for _, a := range c.addressesOf(x.c, self.Namespace) {
 			h, ok := c.clusterHostOf(a.host, self.Namespace)
 			to := Object{"Service", h.namespace, h.service}
-			if ok && h.pod == "" && c.knows(to) && c.Get(to) == nil && !slices.Contains(out, to) {
+			if ok && h.pod == "" && !slices.Contains(out, to) {
 				out = append(out, to)
 			}
 		}

@@ -239,6 +239,22 @@ func (c *Cluster) Brings(from corev1.EnvFromSource, namespace, variable string) 
 	return prefixed && slices.Contains(keys, name), known
 }
 
+// NearPrefix is the prefix with which an envFrom would bring a variable that it does not bring, and
+// the name under which it brings it; ok is false where no prefix would.
+func (c *Cluster) NearPrefix(from corev1.EnvFromSource, namespace, variable string) (prefix, now string, ok bool) {
+	if c == nil {
+		return "", "", false
+	}
+	keys, _ := c.envKeys(from, namespace) // none where they are not known
+	for _, k := range keys {
+		if rest, ends := strings.CutSuffix(variable, k); ends && rest != from.Prefix && (rest == "" ||
+			strings.HasSuffix(rest, "_")) {
+			return rest, from.Prefix + k, true
+		}
+	}
+	return "", "", false
+}
+
 // envKeys returns the keys that an envFrom brings; ok is false when they are not known.
 func (c *Cluster) envKeys(from corev1.EnvFromSource, ns string) ([]string, bool) {
 	o := metav1.Object(nil)

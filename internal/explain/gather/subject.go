@@ -1,6 +1,7 @@
 package gather
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -92,8 +93,32 @@ func (q Question) after() time.Time {
 	return q.Now.Add(-q.Since)
 }
 
-// AnswerWith is Answer over a client.
+// longestChain is how many objects are followed from the one asked about to the root.
+const longestChain = 2
+
+// AnswerWith is Answer over a client. It follows what the answer leads to.
 func AnswerWith(ctx context.Context, client kubernetes.Interface, q Question) (explain.Answer, error) {
+	a, err := answerAlone(ctx, client, q)
+	asked := []string{q.About}
+	for at := a; err == nil && len(asked) <= longestChain; {
+		about, namespace := at.LeadsTo()
+		if about == "" || slices.Contains(asked, about) {
+			break
+		}
+		asked = append(asked, about)
+		next := q
+		next.About, next.Namespace = about, cmp.Or(namespace, q.Namespace)
+		root, failed := answerAlone(ctx, client, next)
+		if failed != nil {
+			break // the answer says what to ask
+		}
+		a, at = a.Joined(root), root
+	}
+	return a, err
+}
+
+// answerAlone answers about one object.
+func answerAlone(ctx context.Context, client kubernetes.Interface, q Question) (explain.Answer, error) {
 	kind, name, err := parseSubject(q.About)
 	r := &reader{client: client, after: q.after()}
 	if err != nil {

@@ -75,9 +75,11 @@ func otherNamespaceText(f Flow, own *v1.Pod) string {
 	return fmt.Sprintf("Pods labelled %s in namespace %s", labels.Set(peer.Labels), peer.Namespace)
 }
 
-// generated are labels that controllers give their Pods and change with each template or Pod.
+// generated are labels that controllers give their Pods and change with each template or Pod, and
+// those of the node that binding copies.
 var generated = []string{"pod-template-hash", "controller-revision-hash", "pod-template-generation",
-	"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index"}
+	"statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", v1.LabelTopologyZone,
+	v1.LabelTopologyRegion}
 
 // allowCommand is the command that adds a rule to a Pod's one policy, which lets a flow pass; empty
 // where several policies select the Pod, or the peer is no Pod that policies can select.
