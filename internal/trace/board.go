@@ -74,40 +74,48 @@ func WriteBoardSVG(w io.Writer, title string, r journal.Ruled) error {
 	width = max(width, svgWidth)
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" `+
 		`aria-label="%s">`+"\n%s", width, height, width, height, svgText(title), boardStyle)
-	svgLine(&b, "t", svgMargin, svgMargin+14, title)
+	svgLine(&b, line{"t", svgMargin, svgMargin + 14, title})
 	outcome := "no node fits"
 	if t.Winner != "" {
 		outcome = t.Winner + " won"
 	}
-	svgLine(&b, "q", svgMargin, svgMargin+34, fmt.Sprintf("attempt %d of %s: %s; %d of %d nodes were looked at",
-		t.Attempt, t.Profile, outcome, t.Visited, t.Nodes))
+	svgLine(&b, line{"q", svgMargin, svgMargin + 34, fmt.Sprintf("attempt %d of %s: %s; %d of %d nodes were looked at",
+		t.Attempt, t.Profile, outcome, t.Visited, t.Nodes)})
 	t.draw(&b, svgMargin+boardHead+svgRow)
 	b.WriteString("</svg>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func svgLine(b *strings.Builder, class string, x, y int, text string) {
-	fmt.Fprintf(b, `<text class="%s" x="%d" y="%d">%s</text>`+"\n", class, x, y, svgText(text))
+// line is a text at a place.
+type line struct {
+	class string
+	x, y  int
+	text  string
+}
+
+func svgLine(b *strings.Builder, l line) {
+	fmt.Fprintf(b, `<text class="%s" x="%d" y="%d">%s</text>`+"\n", l.class, l.x, l.y, svgText(l.text))
 }
 
 // draw draws the head and the rows, from y down.
 func (t board) draw(b *strings.Builder, y int) {
 	column := func(i int) int { return svgMargin + svgLabel/2 + boardCell*i }
 	for i, name := range t.filters {
-		svgLine(b, "no", column(i), y-6, shorten(name, 17))
+		svgLine(b, line{"no", column(i), y - 6, shorten(name, 17)})
 	}
 	for i, name := range t.scorers {
-		svgLine(b, "", column(len(t.filters)+i), y-6, fmt.Sprintf("%s ×%d", shorten(name, 14), t.weights[name]))
+		head := fmt.Sprintf("%s ×%d", shorten(name, 14), t.weights[name])
+		svgLine(b, line{"", column(len(t.filters) + i), y - 6, head})
 	}
 	total := column(len(t.filters) + len(t.scorers))
 	if len(t.Scores) > 0 {
-		svgLine(b, "t", total, y-6, "total")
+		svgLine(b, line{"t", total, y - 6, "total"})
 	}
 	row := func(class, name string) int {
 		fmt.Fprintf(b, `<line x1="%d" y1="%d" x2="%d" y2="%d"/>`+"\n", svgMargin, y, total+boardCell, y)
 		y += svgRow
-		svgLine(b, class, svgMargin, y-6, shorten(name, 22))
+		svgLine(b, line{class, svgMargin, y - 6, shorten(name, 22)})
 		return y - 6
 	}
 	for _, s := range t.Scores[:min(len(t.Scores), boardMost)] {
@@ -117,20 +125,20 @@ func (t board) draw(b *strings.Builder, y int) {
 		}
 		at := row(class, s.Node)
 		for i := range t.filters {
-			svgLine(b, "ok", column(i), at, "✓")
+			svgLine(b, line{"ok", column(i), at, "✓"})
 		}
 		for _, p := range s.Parts {
 			x := column(len(t.filters) + slices.Index(t.scorers, p.Plugin))
 			fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" opacity="%.2f"/>`, x-4, at-13,
 				boardCell-6, svgRow-4, 0.5*float64(p.Weighted)/float64(max(t.most[p.Plugin], 1)))
-			svgLine(b, "", x, at, fmt.Sprint(p.Weighted))
+			svgLine(b, line{"", x, at, fmt.Sprint(p.Weighted)})
 		}
-		svgLine(b, "won", total, at, fmt.Sprint(s.Total))
+		svgLine(b, line{"won", total, at, fmt.Sprint(s.Total)})
 	}
 	refused := func(name, plugin, why string) {
 		at := row("", name)
-		svgLine(b, "no", column(slices.Index(t.filters, plugin)), at, "×")
-		svgLine(b, "q", column(len(t.filters)), at, shorten(why, 110))
+		svgLine(b, line{"no", column(slices.Index(t.filters, plugin)), at, "×"})
+		svgLine(b, line{"q", column(len(t.filters)), at, shorten(why, 110)})
 	}
 	for _, x := range t.Refusals[:min(len(t.Refusals), boardMost)] {
 		why := x.Detail

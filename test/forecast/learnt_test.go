@@ -50,7 +50,8 @@ func TestTimesAreLearntFromTheJournal(t *testing.T) {
 	fails := template("batch", 100, 100)
 	fails.Spec.Containers[0].Image, fails.Spec.RestartPolicy = "fails", corev1.RestartPolicyNever
 	_, err = c.Client.BatchV1().Jobs(l.ns).Create(t.Context(), &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Name: "batch"}, Spec: batchv1.JobSpec{BackoffLimit: new(int32(0)), Template: fails}},
+		ObjectMeta: metav1.ObjectMeta{Name: "batch"},
+		Spec:       batchv1.JobSpec{BackoffLimit: new(int32(0)), Template: fails}},
 		metav1.CreateOptions{})
 	l.must(err)
 	l.wait("the workload", func() bool { return len(l.pods()) == 3 && l.ready() })
