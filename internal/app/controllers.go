@@ -42,6 +42,8 @@ type ControllersOptions struct {
 	Without   []string // controllers that do not run
 	// HorizontalPodAutoscaling configures that controller; nil: as upstream's.
 	HorizontalPodAutoscaling *controllerruntime.HorizontalPodAutoscaling
+	// NodeMonitorGracePeriod is how long a node may not report; 0: as upstream's.
+	NodeMonitorGracePeriod time.Duration
 	// TokenKeyFile is the key that signs the tokens in Secrets; "": none are made.
 	TokenKeyFile string
 	// TokenCleanUpPeriod and PodGroups are as in controllerruntime.ControllerContext.
@@ -141,6 +143,7 @@ func (o ControllersOptions) tokenIssuer() (func(*corev1.ServiceAccount, *corev1.
 func (o ControllersOptions) controllersConfig(ctx context.Context, d controllerruntime.ControllerContext) error {
 	d.Journal, d.NodeRanges, d.HorizontalPodAutoscaling = o.Journal, o.Ranges, o.HorizontalPodAutoscaling
 	d.LegacyTokenCleanUpPeriod, d.PodGroups = o.TokenCleanUpPeriod, o.PodGroups
+	d.NodeMonitorGracePeriod = o.NodeMonitorGracePeriod
 	return control.Run(ctx, control.Options{
 		Without: o.Without, Deps: d,
 		As: func(account string) (kubernetes.Interface, metadata.Interface, error) {

@@ -25,6 +25,7 @@ type Up struct {
 	Log      cli.Logging
 	Node     nodeFlags
 	HPA      options.HorizontalPodAutoscaling
+	Nodes    options.NodeLifecycle
 	Tokens   options.ServiceAccountTokens
 	Page     Dashboard
 	StopPods bool
@@ -65,7 +66,8 @@ func (u *Up) Run(ctx context.Context) error {
 
 // check refuses early what would fail late.
 func (u *Up) check() error {
-	if err := errors.Join(u.Instance.Complete(), u.HPA.Check(), u.Tokens.Check(), u.Page.Check()); err != nil {
+	if err := errors.Join(u.Instance.Complete(), u.HPA.Check(), u.Nodes.Check(), u.Tokens.Check(),
+		u.Page.Check()); err != nil {
 		return err
 	}
 	if err := cli.RequireRoot("gantry up"); err != nil {
@@ -182,8 +184,9 @@ func (u *Up) runComponents(ctx context.Context, c runningCluster) error {
 				Ranges: u.Instance.PodNetwork.Ranges(u.Instance.ServiceCIDR), Journal: log.SinkFor("controllers", ""),
 				Without: u.Node.proxy.balancers.Without(), pods: server.ListerWatcher("", "pods"),
 				HorizontalPodAutoscaling: &u.HPA.HorizontalPodAutoscaling, TokenKeyFile: files.ServiceAccount.Key,
-				TokenCleanUpPeriod: u.Tokens.CleanUpPeriod,
-				PodGroups:          u.Instance.APIServer.Gates.GenericWorkload})
+				TokenCleanUpPeriod:     u.Tokens.CleanUpPeriod,
+				NodeMonitorGracePeriod: u.Nodes.MonitorGracePeriod,
+				PodGroups:              u.Instance.APIServer.Gates.GenericWorkload})
 
 		},
 		func(ctx context.Context) error { return u.proxy(ctx, c) },

@@ -90,7 +90,7 @@ func rolloutCalculator() Calculator {
 			{Name: "unavailable", Label: "maxUnavailable", Unit: "%", Kind: kindRange, Max: 100, Step: 5,
 				Default: "25"},
 			{Name: "ready", Label: "A new Pod is ready after", Kind: kindChoice,
-				Options: []string{asMeasured, "5s", "15s", "30s", "1m", "2m", "5m"}, Default: asMeasured},
+				Options: []string{asMeasured, "p50", "p99", "5s", "15s", "30s", "1m", "2m", "5m"}, Default: asMeasured},
 		},
 		answer: func(ctx context.Context, a question, values map[string]string) (Forecast, error) {
 			call, err := rolloutCall(values, a.namespace)
@@ -128,7 +128,8 @@ func rolloutCall(values map[string]string, namespace string) (SimulateCall, erro
 		out.Flags = append(out.Flags, fmt.Sprintf("%s=%d%%", b.flag, int(n)))
 	}
 	if ready := values["ready"]; ready != asMeasured && ready != "" {
-		if d, err := time.ParseDuration(ready); err != nil || d < 0 {
+		d, err := time.ParseDuration(ready)
+		if ready != "p50" && ready != "p99" && (err != nil || d < 0) {
 			return out, cli.UsageError(fmt.Errorf("ready is %q: must be a duration such as 30s, or %q", ready,
 				asMeasured))
 		}
@@ -167,7 +168,7 @@ func drawForecast(f *forecast.Forecast, command string) Forecast {
 		}
 		text := name + " does not become ready: " + p.Cause
 		for _, fix := range p.Fixes {
-			text += " → " + fix
+			text += "\n→ " + fix
 		}
 		out.Troubles = append(out.Troubles, text)
 	}
@@ -232,7 +233,7 @@ func timeline(f *forecast.Forecast) []Lane {
 func capacityLane(moments []forecast.Capacity, end time.Duration) Lane {
 	out := Lane{Label: "ready Pods"}
 	for i, c := range moments {
-		until := end
+		until, text := end, fmt.Sprintf("%d of %d ready", c.Ready, c.Desired)
 		if i+1 < len(moments) {
 			until = moments[i+1].At
 		}
@@ -243,8 +244,11 @@ func capacityLane(moments []forecast.Capacity, end time.Duration) Lane {
 		case c.Ready < c.Desired:
 			state = "maybe"
 		}
-		out.Spans = append(out.Spans, Bar{c.At.Seconds(), until.Seconds(), state,
-			fmt.Sprintf("%d of %d ready", c.Ready, c.Desired)})
+		if last := len(out.Spans) - 1; last >= 0 && out.Spans[last].Text == text {
+			out.Spans[last].To = until.Seconds() // only others than the ready Pods changed
+			continue
+		}
+		out.Spans = append(out.Spans, Bar{c.At.Seconds(), until.Seconds(), state, text})
 	}
 	return out
 }

@@ -39,6 +39,8 @@ func TestFormsBecomeCalls(t *testing.T) {
 			"gantry simulate rollout --namespace=mine --max-surge=25% --max-unavailable=0% deployment/web"},
 		"of another namespace": {rollout, form("object", "shop/statefulset/db", "ready", "30s"),
 			"gantry simulate rollout --namespace=shop --max-unavailable=0% --ready-after=30s statefulset/db"},
+		"a percentile": {rollout, form("object", "deployment/web", "ready", "p99"), "gantry simulate rollout " +
+			"--namespace=mine --max-surge=25% --max-unavailable=0% --ready-after=p99 deployment/web"},
 		"too much surge": {rollout, form("object", "deployment/web", "surge", "101"), `surge is "101"`},
 		"no time":        {rollout, form("object", "deployment/web", "ready", "soon"), `ready is "soon"`},
 	} {
@@ -93,7 +95,7 @@ func TestForecastsAreDrawn(t *testing.T) {
 		t.Errorf("got lanes %q, want %q", lanes, want)
 	}
 	if len(got.Troubles) != 2 || !strings.Contains(got.Troubles[0], "until 5.0 s: needs 1") ||
-		!strings.Contains(got.Troubles[1], "no room → add a node") {
+		!strings.Contains(got.Troubles[1], "no room\n→ add a node") {
 		t.Errorf("got troubles %q", got.Troubles)
 	}
 	if !strings.HasPrefix(got.Lines[0], "drain node/a: done after 20.0s") ||

@@ -18,13 +18,14 @@ func New(io cli.IO) *cobra.Command {
 	r := &cli.Role{}
 	ca, signer, net, services := "", pki.Pair{}, options.PodNetwork{}, ""
 	balancers, port, hpa := app.LoadBalancerFlag{}, app.ControllersPort{}, options.HorizontalPodAutoscaling{}
-	tokens, gates := options.ServiceAccountTokens{}, options.FeatureGates{}
+	nodes, tokens, gates := options.NodeLifecycle{}, options.ServiceAccountTokens{}, options.FeatureGates{}
 	c := r.Command(&cobra.Command{
 		Use: "controllers", Short: "Run the controllers alone, against a Kubernetes API server",
 		Example: "  gantry controllers --kubeconfig /var/lib/gantry/controllers.kubeconfig --root-ca-file " +
 			"/var/lib/gantry/pki/ca.crt",
 	}, func(ctx context.Context, cfg *rest.Config) error {
-		if err := errors.Join(net.Check(), hpa.Check(), tokens.Check(), gates.CompleteGates()); err != nil {
+		if err := errors.Join(net.Check(), hpa.Check(), nodes.Check(), tokens.Check(),
+			gates.CompleteGates()); err != nil {
 			return err
 		}
 		if r.LeaderElect {
@@ -48,12 +49,14 @@ func New(io cli.IO) *cobra.Command {
 				CAFile: ca,
 				Signer: signer, Ranges: net.Ranges(services), Journal: sink, Without: balancers.Without(),
 				HorizontalPodAutoscaling: &hpa.HorizontalPodAutoscaling, TokenKeyFile: tokens.KeyFile,
-				TokenCleanUpPeriod: tokens.CleanUpPeriod, PodGroups: gates.GenericWorkload})
+				NodeMonitorGracePeriod: nodes.MonitorGracePeriod, TokenCleanUpPeriod: tokens.CleanUpPeriod,
+				PodGroups: gates.GenericWorkload})
 		})
 	})
 	balancers.Flags(c.Flags())
 	port.Flags(c.Flags())
 	hpa.Flags(c.Flags())
+	nodes.Flags(c.Flags())
 	tokens.Flags(c.Flags())
 	tokens.KeyFlag(c.Flags())
 	gates.GateFlag(c.Flags())

@@ -27,7 +27,7 @@ func newCapacity(streams cli.IO) *cobra.Command {
 	file, limit := "", 0
 	c := &cobra.Command{
 		Use:   "capacity -f POD",
-		Short: "Say how many further Pods fit, what runs out first, and which nodes take most of them",
+		Short: "Say how many further Pods fit, what runs out first, and which shape of node is the best for them",
 		Long: "capacity places Pods like the one of the manifest (a Pod, or the template of a workload) one after " +
 			"the other with the scheduler's own decisions until none fits.",
 		Example: "  gantry simulate capacity -f pod.yaml\n  gantry simulate capacity -f deploy.yaml --from " +
@@ -37,9 +37,6 @@ func newCapacity(streams cli.IO) *cobra.Command {
 			if file == "" {
 				return cli.UsageError(errors.New("gantry simulate capacity wants a Pod with -f"))
 			}
-			if s.Output == "svg" {
-				return cli.UsageError(errors.New(`output "svg": capacity has text and json`))
-			}
 			if limit < 0 {
 				return cli.UsageError(fmt.Errorf("--limit %d: must not be negative", limit))
 			}
@@ -48,6 +45,7 @@ func newCapacity(streams cli.IO) *cobra.Command {
 	}
 	s.flags(c)
 	c.Flags().StringVarP(&file, "filename", "f", "", "manifest of the Pod, - for standard input (required)")
+	c.Flags().Bool("pod", true, "count Pods, of which -f has one: nothing else can be counted")
 	c.Flags().IntVar(&limit, "limit", 0, "stop after so many; 0: when none fits")
 	return c
 }
@@ -85,8 +83,11 @@ func (s *simulation) capacity(ctx context.Context, file string, limit int) error
 			a.Notes = append(a.Notes, n)
 		}
 	}
-	if s.Output == "json" {
+	switch s.Output {
+	case "json":
 		return cli.WriteJSON(s.Out, a)
+	case "svg":
+		return a.WriteSVG(s.Out)
 	}
 	return writeCapacity(s.Out, a)
 }
@@ -141,10 +142,13 @@ func writeCapacity(w io.Writer, a capacity.Answer) error {
 		}
 		fmt.Fprintf(&b, "  %s on %d\n", c.What, c.Nodes)
 	}
+	if best := a.Best(); best != nil && len(a.Shapes) > 1 {
+		fmt.Fprintf(&b, "best shape of node: %s, with %.1f Pods per core\n", best.Allocatable, best.PerCore)
+	}
 	t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "\nALLOCATABLE\tNODES\tFIT\tPER NODE")
+	fmt.Fprintln(t, "\nALLOCATABLE\tNODES\tFIT\tPER NODE\tPER CORE")
 	for _, s := range a.Shapes {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%.1f\n", s.Allocatable, s.Nodes, s.Fits, s.PerNode)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%.1f\t%.1f\n", s.Allocatable, s.Nodes, s.Fits, s.PerNode, s.PerCore)
 	}
 	_ = t.Flush() // a strings.Builder takes all
 	for _, n := range a.Notes {

@@ -17,14 +17,14 @@ func newDrain(streams cli.IO) *cobra.Command {
 	var d scenario.Drain
 	zone, grace := "", -1
 	c := &cobra.Command{
-		Use:   "drain [node/NAME ...]",
+		Use:   "drain [node/NAME ... | zone/NAME]",
 		Short: "Say what draining nodes brings: order, budgets that hold it up, where Pods go, what stays pending",
 		Long: "drain cordons the nodes in the copy and evicts their Pods as `kubectl drain --ignore-daemonsets` " +
 			"does, several nodes one after the other.",
 		Example: "  gantry simulate drain node/node-1\n  gantry simulate drain node/node-1 node/node-2 -o json\n" +
-			"  gantry simulate drain --zone eu-1 --force",
+			"  gantry simulate drain zone/eu-1 --force",
 		RunE: func(c *cobra.Command, args []string) error {
-			names, err := nodeNames(args)
+			names, err := nodesOrZone(args, &zone)
 			if err != nil {
 				return err
 			}
@@ -40,7 +40,7 @@ func newDrain(streams cli.IO) *cobra.Command {
 	}
 	c.Args = func(c *cobra.Command, args []string) error {
 		if (len(args) == 0) == (zone == "") {
-			return cli.UsageError(errors.New("gantry simulate drain wants nodes as node/NAME, or --zone"))
+			return cli.UsageError(errors.New("gantry simulate drain wants nodes as node/NAME, or a zone as zone/NAME"))
 		}
 		return nil
 	}
@@ -52,18 +52,24 @@ func newDrain(streams cli.IO) *cobra.Command {
 	return c
 }
 
-// nodeNames reads node/NAME arguments.
-func nodeNames(args []string) ([]string, error) {
+// nodesOrZone reads node/NAME arguments, or the one zone/NAME into zone.
+func nodesOrZone(args []string, zone *string) ([]string, error) {
 	var out []string
 	for _, a := range args {
 		kind, name, slash := strings.Cut(a, "/")
 		if !slash {
 			kind, name = "node", a
 		}
-		if k := strings.ToLower(kind); k != "node" && k != "nodes" && k != "no" || name == "" {
-			return nil, cli.UsageError(fmt.Errorf("%q is not a node: write node/NAME", a))
+		switch kind = strings.ToLower(kind); {
+		case kind == "zone" && name != "" && len(args) == 1:
+			*zone = name
+		case kind == "zone" && name != "":
+			return nil, cli.UsageError(fmt.Errorf("%q: a zone stands alone, without nodes or another zone", a))
+		case kind != "node" && kind != "nodes" && kind != "no", name == "":
+			return nil, cli.UsageError(fmt.Errorf("%q is not a node: write node/NAME, or zone/NAME", a))
+		default:
+			out = append(out, name)
 		}
-		out = append(out, name)
 	}
 	return out, nil
 }

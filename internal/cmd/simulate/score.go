@@ -16,6 +16,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 	"github.com/gantry-project/gantry/internal/simulate/scenario"
+	"github.com/gantry-project/gantry/internal/simulate/source"
+	"github.com/gantry-project/gantry/internal/simulate/usage"
 )
 
 func newScore(streams cli.IO) *cobra.Command {
@@ -24,7 +26,8 @@ func newScore(streams cli.IO) *cobra.Command {
 		Use:   "score",
 		Short: "Say how right the kept forecasts were: who left, where what came went, in which order, how fast",
 		Long: "score compares each kept forecast with the Pods that are in the cluster now. A forecast counts as " +
-			"come true when, within its horizon, as many Pods of its workloads were made as it said.",
+			"come true when, within its horizon, as many Pods of its workloads were made as it said; one of a load " +
+			"when the Pods take about as much as it said.",
 		Example: "  gantry simulate score\n  gantry simulate score -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -65,7 +68,16 @@ func score(ctx context.Context, e *cli.Inspector, errOut io.Writer, dir string) 
 	if system, err := client.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{}); err == nil {
 		uid = string(system.UID)
 	} // who may not read it has all forecasts compared
-	return writeScores(e, ofCluster(kept, uid), seen(pods.Items))
+	kept = ofCluster(kept, uid)
+	var figures usage.Figures
+	if slices.ContainsFunc(kept, func(f forecast.Stored) bool { return len(f.Loads) > 0 }) {
+		if figures, err = source.Usage(ctx, client); err != nil {
+			if _, err := fmt.Fprintf(errOut, "note: nothing tells what Pods take: %v\n", err); err != nil {
+				return err
+			}
+		}
+	}
+	return writeScores(e, kept, seen(pods.Items, figures))
 }
 
 // ofCluster leaves out forecasts made from files and those of other clusters than uid names. Where
@@ -76,7 +88,8 @@ func ofCluster(kept []forecast.Stored, uid string) []forecast.Stored {
 	})
 }
 
-func seen(pods []corev1.Pod) []forecast.Seen {
+// seen are Pods with what figures tell of them.
+func seen(pods []corev1.Pod, figures usage.Figures) []forecast.Seen {
 	var out []forecast.Seen
 	for i := range pods {
 		p := &pods[i]
@@ -85,21 +98,31 @@ func seen(pods []corev1.Pod) []forecast.Seen {
 		if pod.IsReady(p) {
 			s.Ready = pod.ReadyCondition(p).LastTransitionTime.Time
 		}
+		of, measured := figures[pod.Key(p)]
+		s.Measured = measured
+		for _, a := range of {
+			s.CPU, s.Memory = s.CPU+a.CPU, s.Memory+a.Memory
+		}
 		out = append(out, s)
 	}
 	return out
 }
 
+// fileScore is the score of the forecast that a file keeps.
+type fileScore struct {
+	File string `json:"file"`
+	forecast.Score
+}
+
 func writeScores(e *cli.Inspector, kept []forecast.Stored, there []forecast.Seen) error {
-	var all []forecast.Score
+	var all []fileScore
 	now := time.Now()
 	for _, f := range kept {
 		s := forecast.Compare(f.Forecast, there, now)
 		if err := f.Keep(s); err != nil {
 			return fmt.Errorf("keeping a score: %w", err)
 		}
-		s.File = f.File
-		all = append(all, s)
+		all = append(all, fileScore{f.File, s})
 	}
 	if e.Output == "json" {
 		return cli.WriteJSON(e.Out, all)

@@ -20,7 +20,6 @@ import (
 	"github.com/gantry-project/gantry/internal/cmd/simulate/eviction"
 	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/explain/gather"
-	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 	"github.com/gantry-project/gantry/internal/simulate/scenario"
 	"github.com/gantry-project/gantry/internal/simulate/source"
@@ -34,13 +33,11 @@ type simulation struct {
 	fork    bool
 	seeds   int
 	horizon time.Duration
+	scripts string // file of behavior.Scripts; empty: none
 	times   timeFlags
 	store   string // directory of kept forecasts; empty: the user's
 	keep    bool   // the forecast is kept
 }
-
-// timeFlags are the times that a person gives; negative: not given.
-type timeFlags struct{ start, ready, stop, run time.Duration }
 
 // New makes the command.
 func New(streams cli.IO) *cobra.Command {
@@ -60,13 +57,10 @@ func New(streams cli.IO) *cobra.Command {
 			"  gantry simulate drain node/node-1 --from cluster.json",
 	}
 	c.AddCommand(newDrain(streams), newRollout(streams), newScale(streams), newApply(streams), newDelete(streams),
-		newImage(streams), newLose(streams), newLoad(streams), newCapacity(streams), newScore(streams),
+		newSet(streams), newLose(streams), newLoad(streams), newCapacity(streams), newScore(streams),
 		newSnapshot(streams), eviction.NewEvictionCommand(streams))
 	return c
 }
-
-// timeFlagNames are the flags that replace measured times of containers.
-var timeFlagNames = []string{"start-after", "ready-after", "stop-after", "run-for"}
 
 // flags adds the flags that all verbs have.
 func (s *simulation) flags(c *cobra.Command) {
@@ -79,13 +73,13 @@ func (s *simulation) flags(c *cobra.Command) {
 	f.IntVar(&s.seeds, "seeds", 0, "how many runs to make, each with other times (default: 20 when times are spread, "+
 		"otherwise 1)")
 	f.DurationVar(&s.horizon, "horizon", scenario.DefaultHorizon, "how far to look ahead")
-	f.DurationVar(&s.times.start, "start-after", -1, "how long containers take from the binding until they run")
-	f.DurationVar(&s.times.ready, "ready-after", -1, "how long they take from then until they are ready")
-	f.DurationVar(&s.times.stop, "stop-after", -1, "how long they take to end after TERM")
-	f.DurationVar(&s.times.run, "run-for", -1, "how long containers of Jobs run")
-	for _, name := range timeFlagNames {
-		f.Lookup(name).DefValue = "as measured" // what help says of a time that is not given
-	}
+	f.StringVar(&s.scripts, "times", "", "file that says how containers of workloads behave, in YAML: deployment/web: "+
+		"{start: 2s, ready: {p50: 5s, p99: 20s}, stop: 1s, run: 30s, exitCode: 1, ends: true}")
+	f.Var(&s.times.start, "start-after", "how long containers take from the binding until they run: a duration, or "+
+		"p50 or p99 of what was measured (default: as measured, spread)")
+	f.Var(&s.times.ready, "ready-after", "how long they take from then until they are ready, likewise")
+	f.Var(&s.times.stop, "stop-after", "how long they take to end after TERM, likewise")
+	f.Var(&s.times.run, "run-for", "how long containers of Jobs run, likewise")
 	f.StringVar(&s.store, "store", "", storeHelp)
 	f.BoolVar(&s.keep, "keep", true,
 		"keep the forecast of a cluster for `gantry simulate score`; those of --from are not kept")
@@ -110,12 +104,6 @@ func (s *simulation) check(c *cobra.Command) error {
 		return cli.UsageError(fmt.Errorf("--seeds %d: must not be negative", s.seeds))
 	case s.horizon <= 0:
 		return cli.UsageError(fmt.Errorf("--horizon %s: must be more than nothing", s.horizon))
-	}
-	for name, d := range map[string]time.Duration{"start-after": s.times.start, "ready-after": s.times.ready,
-		"stop-after": s.times.stop, "run-for": s.times.run} {
-		if c.Flags().Changed(name) && d < 0 {
-			return cli.UsageError(fmt.Errorf("--%s %s: must not be negative", name, d))
-		}
 	}
 	return nil
 }
@@ -156,7 +144,10 @@ func (s *simulation) input(ctx context.Context) (scenario.Input, string, error) 
 			"add Nodes with status.capacity to the manifests")
 	}
 	in.Objects = copied.Objects
-	in.Model = s.model(copied.Objects)
+	var err error
+	if in.Model, err = s.model(copied); err != nil {
+		return in, "", err
+	}
 	if in.Seeds == 0 {
 		in.Seeds = seedsFor(in.Model)
 	}
@@ -179,49 +170,6 @@ func clusterUID(objects []runtime.Object) string {
 
 func hasNode(objects []runtime.Object) bool {
 	return slices.ContainsFunc(objects, func(o runtime.Object) bool { _, ok := o.(*corev1.Node); return ok })
-}
-
-// spreadSeeds is how many runs show a spread.
-const spreadSeeds = 20
-
-// seedsFor is one run when all take the same time.
-func seedsFor(m behavior.Model) int {
-	for _, t := range m.ByOwner {
-		if t.Start.P99 > t.Start.P50 || t.Ready.P99 > t.Ready.P50 {
-			return spreadSeeds
-		}
-	}
-	return 1
-}
-
-// model is how long containers take: as given, as measured, as assumed.
-func (s *simulation) model(objects []runtime.Object) behavior.Model {
-	m := behavior.Model{Default: s.given(behavior.Assumed())}
-	var pods []*corev1.Pod
-	for _, o := range objects {
-		if p, ok := o.(*corev1.Pod); ok {
-			pods = append(pods, p)
-		}
-	}
-	m.ByOwner = behavior.Learn(pods, behavior.Assumed())
-	for owner, t := range m.ByOwner {
-		m.ByOwner[owner] = s.given(t)
-	}
-	return m
-}
-
-// given replaces the times that flags say.
-func (s *simulation) given(t behavior.Times) behavior.Times {
-	set := func(to *behavior.Span, d time.Duration) {
-		if d >= 0 {
-			*to = behavior.Fixed(d)
-		}
-	}
-	set(&t.Start, s.times.start)
-	set(&t.Ready, s.times.ready)
-	set(&t.Stop, s.times.stop)
-	set(&t.Run, s.times.run)
-	return t
 }
 
 // run tries a change and prints what it brings.

@@ -101,6 +101,13 @@ func TestOtherOutputs(t *testing.T) {
 		"3 fit on 2 nodes\nwhat runs out, by the number of nodes:\n  cpu on 2\n") {
 		t.Errorf("error %v, want 3 that fit beside the three of the Deployment, got %s", err, out)
 	}
+	if !strings.Contains(out, "best shape of node: 4 cpu, 8Gi memory, with 0.5 Pods per core\n") {
+		t.Errorf("got %s, want the shape of node a, which takes more of as many per core", out)
+	}
+	out, err = run(t, "capacity", "--pod", "-f", pod, "--from", dir, "-o", "svg")
+	if err != nil || !strings.HasPrefix(out, "<svg ") || !strings.Contains(out, "0.5 per core; 2 on 1 nodes: best") {
+		t.Errorf("error %v, want a picture that names the best shape, got %s", err, out)
+	}
 }
 
 // The claims of a StatefulSet do not keep its Pods from being counted, and the answer says that
@@ -118,6 +125,37 @@ func TestCapacityOfStatefulSet(t *testing.T) {
 		!strings.Contains(out, "note: spec.volumeClaimTemplates are not looked at") ||
 		!strings.HasSuffix(out, ": data\n") {
 		t.Errorf("error %v, want 3 that fit and a note, got %s", err, out)
+	}
+}
+
+// A file says how containers behave: those of a new version end soon, so its rollout is not done.
+func TestTimesOfAFile(t *testing.T) {
+	dir, file := manifests(t), filepath.Join(t.TempDir(), "times.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("deployment/web: {start: 3s, ready: {p50: 4s, p99: 10s}}\n")
+	args := []string{"rollout", "deployment/web", "--from", dir, "--times", file, "--max-surge", "1",
+		"--max-unavailable", "0"}
+	out, err := run(t, args...)
+	if err != nil || !strings.Contains(out, "of 20 runs the fastest took") {
+		t.Errorf("error %v, want 20 runs as times are spread, got %s", err, out)
+	}
+	out, err = run(t, append(args, "--ready-after", "p99")...)
+	if err != nil || !strings.Contains(out, "done after 40.0s\n") {
+		t.Errorf("error %v, want three Pods of 3 s and 10 s each and the end of each old one, got %s", err, out)
+	}
+	write("deployment/web: {ready: 10s, run: 5s, exitCode: 1, ends: true}\n")
+	out, err = run(t, append(args, "--horizon", "10m")...)
+	if err != nil ||
+		!strings.Contains(out, "ends again and again: last with exit code 1") {
+		t.Errorf("error %v, want that the new Pods crash, got %s", err, out)
+	}
+	write("web: {start: 3s}\n")
+	if _, err = run(t, args...); err == nil || !strings.Contains(err.Error(), "write deployment/NAME") {
+		t.Errorf("error %v, want one that says what to write", err)
 	}
 }
 
@@ -193,7 +231,11 @@ func TestWrongCalls(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ args, want string }{
-		{"drain", "wants nodes as node/NAME, or --zone"},
+		{"drain", "wants nodes as node/NAME, or a zone"},
+		{"drain zone/a node/b --from " + dir, "a zone stands alone"},
+		{"lose zone/a --zone b --from " + dir, "wants nodes as node/NAME, or a zone"},
+		{"lose zone/x --from " + dir, "x"},
+		{"rollout deployment/web --ready-after p75 --from " + dir, "a duration such as 20s, or p50 or p99"},
 		{"drain pod/x --from " + dir, `"pod/x" is not a node`},
 		{"drain node/zzz --from " + dir, `there is no node "zzz"; there are: a, b`},
 		{"drain node/a --from " + empty, "there is no Kubernetes object in it"},
@@ -204,7 +246,7 @@ func TestWrongCalls(t *testing.T) {
 		{"drain node/a -o yaml --from " + dir, `output "yaml"`},
 		{"drain node/a --seeds -1 --from " + dir, "--seeds -1"},
 		{"drain node/a --horizon 0s --from " + dir, "--horizon 0s"},
-		{"rollout deployment/web --ready-after -3s --from " + dir, "--ready-after -3s"},
+		{"rollout deployment/web --ready-after -3s --from " + dir, "must not be negative"},
 		{"rollout web --from " + dir, `"web": write deployment/NAME`},
 		{"rollout deployment/web --max-surge x --from " + dir, `--max-surge "x"`},
 		{"rollout deployment/web --max-surge -1 --from " + dir, "spec.strategy.rollingUpdate.maxSurge"},
@@ -212,8 +254,8 @@ func TestWrongCalls(t *testing.T) {
 			"spec.strategy.rollingUpdate.maxUnavailable"},
 		{"scale deployment/web --from " + dir, "wants --replicas"},
 		{"scale deployment/web --replicas -2 --from " + dir, "spec.replicas"},
-		{"image deployment/web --from " + dir, "wants deployment/NAME and CONTAINER=IMAGE"},
-		{"image deployment/web other=x --from " + dir, "spec.template.spec.containers"},
+		{"set image deployment/web --from " + dir, "wants deployment/NAME and CONTAINER=IMAGE"},
+		{"set image deployment/web other=x --from " + dir, "spec.template.spec.containers"},
 		{"rollout deployment/web --max-surge 4294967297 --from " + dir, "must be a number up to 2147483647"},
 		{"apply --from " + dir + " -f " + unknown, `unknown field "spec.replica"`},
 		{"capacity --from " + dir + " -f " + nameless, "Pod: metadata.name: must not be empty"},

@@ -54,15 +54,24 @@ func newDelete(streams cli.IO) *cobra.Command {
 	return c
 }
 
-func newImage(streams cli.IO) *cobra.Command {
+func newSet(streams cli.IO) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "set",
+		Short: "Say what `kubectl set` brings: see `gantry simulate set image`",
+	}
+	c.AddCommand(newSetImage(streams))
+	return c
+}
+
+func newSetImage(streams cli.IO) *cobra.Command {
 	s := &simulation{Inspector: cli.Inspector{Out: streams.Out}}
 	c := &cobra.Command{
 		Use:     "image KIND/NAME CONTAINER=IMAGE ...",
 		Short:   "Say how the rollout goes that `kubectl set image` begins",
-		Example: "  gantry simulate image deployment/web app=registry.example/app:2",
+		Example: "  gantry simulate set image deployment/web app=registry.example/app:2",
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) < 2 {
-				return cli.UsageError(errors.New("gantry simulate image wants deployment/NAME and CONTAINER=IMAGE"))
+				return cli.UsageError(errors.New("gantry simulate set image wants deployment/NAME and CONTAINER=IMAGE"))
 			}
 			return nil
 		},
@@ -85,14 +94,14 @@ func newLose(streams cli.IO) *cobra.Command {
 	s := &simulation{Inspector: cli.Inspector{Out: streams.Out}}
 	var l scenario.Lose
 	c := &cobra.Command{
-		Use:   "lose [node/NAME ...]",
+		Use:   "lose [node/NAME ... | zone/NAME]",
 		Short: "Say what the loss of nodes or of a zone brings: when it is noticed, what is evicted, where it goes",
 		Long: "lose has the nodes report nothing any more from now on. What happens then is the node lifecycle " +
 			"controller's and the taint eviction's doing.",
 		Example: "  gantry simulate lose node/node-1\n  gantry simulate lose node/node-1 --out-of-service\n" +
-			"  gantry simulate lose --zone eu-1 -o json",
+			"  gantry simulate lose zone/eu-1 -o json",
 		RunE: func(c *cobra.Command, args []string) error {
-			names, err := nodeNames(args)
+			names, err := nodesOrZone(args, &l.Zone)
 			if err != nil {
 				return err
 			}
@@ -106,7 +115,7 @@ func newLose(streams cli.IO) *cobra.Command {
 	c.Args = func(_ *cobra.Command, args []string) error {
 		switch {
 		case (len(args) == 0) == (l.Zone == ""):
-			return cli.UsageError(errors.New("gantry simulate lose wants nodes as node/NAME, or --zone"))
+			return cli.UsageError(errors.New("gantry simulate lose wants nodes as node/NAME, or a zone as zone/NAME"))
 		case l.NodeMonitorGracePeriod <= 0:
 			return cli.UsageError(fmt.Errorf("--node-monitor-grace-period %s: must be greater than 0",
 				l.NodeMonitorGracePeriod))

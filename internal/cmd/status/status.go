@@ -16,7 +16,7 @@ import (
 )
 
 func New(io cli.IO) *cobra.Command {
-	e := &cli.Inspector{Out: io.Out}
+	e, pods := &cli.Inspector{Out: io.Out}, false
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the components of the cluster: connections, state, age, version and load",
@@ -27,11 +27,15 @@ func New(io cli.IO) *cobra.Command {
 			"from: a lease, a health port, or whether its work is done. It works on any Kubernetes, with your " +
 			"rights; what " +
 			"may not be read is unknown.\nThe exit code is 0 when no part is down, else 1.",
-		Example: "  gantry status\n  gantry status -o json\n  gantry status -o svg >cluster.svg",
-		Args:    cobra.NoArgs,
+		Example: "  gantry status\n  gantry status -o json\n  gantry status -o svg >cluster.svg\n  " +
+			"gantry status --pods -o svg >pods.svg",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !slices.Contains([]string{"", "text", "json", "svg"}, e.Output) {
 				return cli.UsageError(fmt.Errorf("output %q: must be text, json or svg", e.Output))
+			}
+			if pods {
+				return drawPods(c.Context(), e)
 			}
 			cfg, _, err := cli.RestConfig(e.Kubeconfig)
 			if err != nil {
@@ -53,6 +57,7 @@ func New(io cli.IO) *cobra.Command {
 	f.StringVar(&e.Kubeconfig, "kubeconfig", "",
 		"kubeconfig of the API server (default: $KUBECONFIG, then what `gantry up` wrote)")
 	f.StringVarP(&e.Output, "output", "o", "", "form of the answer: text (default), json, svg")
+	f.BoolVar(&pods, "pods", false, "with -o svg: draw the nodes with their Pods instead, as the dashboard's Now")
 	return c
 }
 

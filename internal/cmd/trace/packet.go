@@ -3,6 +3,7 @@ package trace
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,8 +45,8 @@ func newPacket(io cli.IO) *cobra.Command {
 			"--to service/dns:53 --protocol udp",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if e.Output != "" && e.Output != "text" && e.Output != "json" {
-				return cli.UsageError(fmt.Errorf("output %q: must be text or json", e.Output))
+			if !slices.Contains([]string{"", "text", "json", "svg"}, e.Output) {
+				return cli.UsageError(fmt.Errorf("output %q: must be text, json or svg", e.Output))
 			}
 			client, err := e.NewClient()
 			if err != nil {
@@ -61,7 +62,7 @@ func newPacket(io cli.IO) *cobra.Command {
 			return packetCommand{e, client, domain}.trace(c.Context(), ask)
 		},
 	}
-	e.Flags(c, "text (default), json")
+	e.Flags(c, "text (default), json, svg")
 	c.Flags().StringVar(&from, "from", "", "who sends: pod/NAME, pod/NAMESPACE/NAME, node/NAME or an address")
 	c.Flags().StringVar(&to, "to", "",
 		"whom it is for, and the port: service/NAME:80, pod/NAME:8080, node/NAME:30080, 10.0.0.1:80, NAME:80")
@@ -95,8 +96,11 @@ func (c packetCommand) trace(ctx context.Context, ask packet.Request) error {
 			reported.Why = &why
 		}
 	}
-	if e.Output == "json" {
+	switch e.Output {
+	case "json":
 		return cli.WriteJSON(e.Out, reported)
+	case "svg":
+		return reported.WriteSVG(e.Out)
 	}
 	if err := reported.WriteText(e.Out); err != nil {
 		return err

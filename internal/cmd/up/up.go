@@ -33,6 +33,7 @@ func New(io cli.IO) *cobra.Command {
 	u.Instance.NodeFlags(f)
 	u.Node.Flags(f)
 	u.HPA.Flags(f)
+	u.Nodes.Flags(f)
 	u.Tokens.Flags(f)
 	u.Page.Flags(f)
 	u.Log.Flags(f)

@@ -51,7 +51,7 @@ func New(streams cli.IO) *cobra.Command {
 	c.Flags().DurationVar(&ask.since, "since", 0, "look at events and at the journal no further back than this (10m)")
 	c.Flags().BoolVar(&ask.pressure, "pressure", false, "of a node or a running Pod: say how far it is from being "+
 		"evicted, also where that is far (default: only where it is near)")
-	e.Flags(c, "text (default), json, yaml")
+	e.Flags(c, "text (default), json, yaml; svg of one Pod: the scheduler's board")
 	return c
 }
 
@@ -93,7 +93,7 @@ func write(e *cli.Inspector, a answer, now time.Time) error {
 // checkOutput refuses forms that there are not.
 func checkOutput(e *cli.Inspector) error {
 	if !slices.Contains([]string{"", "text", "json", "yaml"}, e.Output) {
-		return cli.UsageError(fmt.Errorf("output %q: must be text, json or yaml", e.Output))
+		return cli.UsageError(fmt.Errorf("output %q: must be text, json or yaml, or svg of one Pod", e.Output))
 	}
 	return nil
 }
@@ -121,6 +121,13 @@ func overview(ctx context.Context, e *cli.Inspector, all bool) error {
 // why answers about each object in turn; one that cannot be asked about does not keep the others
 // back. As JSON, several answers are a stream of objects.
 func why(ctx context.Context, e *cli.Inspector, args []string, ask question) error {
+	if e.Output == "svg" && len(args) == 1 {
+		a, _, err := ask.answer(ctx, e, args[0])
+		if err != nil {
+			return err
+		}
+		return errors.Join(writeBoard(ctx, e, args[0], a), notThere(a))
+	}
 	if err := checkOutput(e); err != nil {
 		return err
 	}

@@ -36,6 +36,9 @@ type Times struct {
 	Ready Span `json:"ready"` // from then until a container is ready
 	Stop  Span `json:"stop"`  // from TERM until the containers have ended; the grace period bounds it
 	Run   Span `json:"run"`   // how long a container runs that ends by itself
+	// ExitCode is what it ends with; Ends: it does so whatever the Pod's restart policy
+	ExitCode int32 `json:"exitCode,omitempty"`
+	Ends     bool  `json:"ends,omitempty"`
 	// Samples is how many Pods were measured; 0: the times were given or assumed
 	Samples int `json:"samples"`
 }
@@ -46,8 +49,13 @@ func Assumed() Times {
 		Run: Fixed(30 * time.Second)}
 }
 
-// Drawn are the times of one Pod.
-type Drawn struct{ Start, Ready, Stop, Run time.Duration }
+// Drawn are the times of one Pod; ExitCode and Ends are those of Times.
+type Drawn struct {
+	Start, Ready, Stop, Run time.Duration
+
+	ExitCode int32
+	Ends     bool
+}
 
 // Model knows the times of all Pods.
 type Model struct {
@@ -79,7 +87,7 @@ func (m Model) Of(p *v1.Pod) Drawn {
 		t = m.Default
 	}
 	return Drawn{Start: m.draw(p, "start", t.Start), Ready: m.draw(p, "ready", t.Ready),
-		Stop: m.draw(p, "stop", t.Stop), Run: m.draw(p, "run", t.Run)}
+		Stop: m.draw(p, "stop", t.Stop), Run: m.draw(p, "run", t.Run), ExitCode: t.ExitCode, Ends: t.Ends}
 }
 
 func (m Model) draw(p *v1.Pod, what string, s Span) time.Duration {

@@ -47,6 +47,19 @@ type Shape struct {
 	Nodes       int     `json:"nodes"`
 	Fits        int     `json:"fits"`
 	PerNode     float64 `json:"perNode"`
+	PerCore     float64 `json:"perCore"` // of the allocatable cores; 0: the nodes have none
+}
+
+// Best is the shape that takes most Pods per core; of equal ones that with most per node. It is nil
+// where none fits.
+func (a Answer) Best() *Shape {
+	var best *Shape
+	for i := range a.Shapes {
+		if s := &a.Shapes[i]; s.Fits > 0 && (best == nil || s.PerCore > best.PerCore) {
+			best = s
+		}
+	}
+	return best
 }
 
 // Cause is why nodes take no more Pods.
@@ -178,7 +191,7 @@ func fill(ctx context.Context, in In, cache *snapshot.Cache,
 
 // shapesOf groups the counts by what nodes have.
 func shapesOf(nodes []*v1.Node, perNode map[string]int) []Shape {
-	by := map[string]*Shape{}
+	by, cores := map[string]*Shape{}, map[string]float64{}
 	for _, n := range nodes {
 		key := shapeOf(n)
 		if by[key] == nil {
@@ -186,10 +199,14 @@ func shapesOf(nodes []*v1.Node, perNode map[string]int) []Shape {
 		}
 		by[key].Nodes++
 		by[key].Fits += perNode[n.Name]
+		cores[key] += float64(n.Status.Allocatable.Cpu().MilliValue()) / 1000
 	}
 	var out []Shape
-	for _, s := range by {
+	for key, s := range by {
 		s.PerNode = float64(s.Fits) / float64(s.Nodes)
+		if cores[key] > 0 {
+			s.PerCore = float64(s.Fits) / cores[key]
+		}
 		out = append(out, *s)
 	}
 	slices.SortFunc(out, func(a, b Shape) int {

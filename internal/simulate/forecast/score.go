@@ -11,13 +11,14 @@ type Seen struct {
 	Namespace, Name, Owner, Node string
 	Created, Ready               time.Time // Ready is zero for a Pod that is not
 	Leaving                      bool      // its deletion was asked for
+	CPU, Memory                  int64     // what it takes, thousandths of a core and bytes
+	Measured                     bool      // CPU and Memory are known
 }
 
 func (s Seen) ownerOr() string { return ownerOr(s.Namespace, s.Owner, s.Name) }
 
 // Score is how right a forecast was.
 type Score struct {
-	File     string `json:"file,omitempty"`
 	Verb     string `json:"verb"`
 	Target   string `json:"target"`
 	Happened bool   `json:"happened"` // the change was made within the horizon
@@ -33,7 +34,8 @@ type Score struct {
 	WithinSpread   bool          `json:"withinSpread"`
 	// Undone says that it was foretold not to be done within the horizon. Then no time is compared,
 	// and WithinSpread says that some Pod that came is not ready.
-	Undone bool `json:"undone,omitempty"`
+	Undone bool        `json:"undone,omitempty"`
+	Loads  []LoadScore `json:"loads,omitempty"` // of load: one for each workload
 
 	whole bool // nothing of what was foretold is still to come
 }
@@ -79,12 +81,17 @@ func Compare(f *Forecast, there []Seen, now time.Time) Score {
 	first := firstMade(foretold)
 	s.Foretold = max(f.Outcome.Took-first, 0)
 	s.Happened = s.Coming > 0 && len(came) >= s.Coming || s.Coming == 0 && s.Leaving > 0 && s.Left == s.Leaving
+	if len(f.Loads) > 0 {
+		s.Loads = f.loads(there)
+		s.Happened = loadsCame(s.Loads)
+	}
 	s.Expired = !s.Happened && now.After(end)
 	if s.Happened {
 		came = came[:min(len(came), len(foretold))]
 		s.compare(foretold, came, f.Outcome, first)
-		s.whole = now.After(end) || f.Outcome.Done && s.Left == s.Leaving &&
-			!slices.ContainsFunc(came, func(p Seen) bool { return p.Ready.IsZero() })
+		s.whole = now.After(end) || f.Outcome.Done && s.Left == s.Leaving && len(came) == s.Coming &&
+			!slices.ContainsFunc(came, func(p Seen) bool { return p.Ready.IsZero() }) &&
+			!slices.ContainsFunc(s.Loads, func(l LoadScore) bool { return !l.right() })
 	}
 	return s
 }
@@ -127,6 +134,10 @@ func (s *Score) compare(foretold []Pod, came []Seen, o Outcome, first time.Durat
 		s.WithinSpread = slices.ContainsFunc(came, func(p Seen) bool { return p.Ready.IsZero() })
 		return
 	}
+	if s.Coming == 0 { // Pods that are gone tell no time
+		s.WithinSpread = true
+		return
+	}
 	s.WithinSpread = s.Took >= o.Fastest-first-spreadTolerance &&
 		s.Took <= max(o.P99, o.Took)-first+spreadTolerance
 }
@@ -153,6 +164,11 @@ func (s Score) Line() string {
 		took = "not all are ready, as foretold"
 	case s.Undone:
 		took = "all are ready, which was not foretold"
+	case s.Coming == 0:
+		took = "no Pod was to come, so no time is compared"
+	}
+	for _, l := range s.Loads {
+		head += l.line() + "; "
 	}
 	return fmt.Sprintf("%s%d of %d Pods left, %d of %d came to where they were foretold, %s; %s", head, s.Left,
 		s.Leaving, s.Placed, s.Coming, order, took)

@@ -67,7 +67,6 @@ func (f Stored) Keep(s Score) error {
 		return nil
 	}
 	scored := *f.Forecast
-	s.File = ""
 	scored.Scored = &s
 	raw, err := json.Marshal(scored)
 	if err != nil {

@@ -155,13 +155,13 @@ func (l *Load) conclude(ctx context.Context, r *Run) error {
 		return err
 	}
 	for _, x := range l.loads {
-		line := x.line()
 		var own []*corev1.Pod
 		for i := range pods.Items {
 			if behavior.OwnerKey(&pods.Items[i]) == x.Object.ownerKey() {
 				own = append(own, &pods.Items[i])
 			}
 		}
+		line := x.line(own)
 		f.Pending = append(f.Pending, x.limits(r, own)...)
 		h := autoscalerOf(all.Items, x.Object)
 		if h == nil {
@@ -178,11 +178,27 @@ func (l *Load) conclude(ctx context.Context, r *Run) error {
 	return nil
 }
 
-func (x *targetLoad) line() forecast.Load {
+func (x *targetLoad) line(pods []*corev1.Pod) forecast.Load {
 	m := x.now()
-	return forecast.Load{Object: x.Object.String(), Measured: !x.loaded.Assumed, CPUBefore: x.loaded.Before.CPU,
+	return forecast.Load{Namespace: x.Object.Namespace, CPUTaken: x.taken(pods), Object: x.Object.String(),
+		Measured: !x.loaded.Assumed, CPUBefore: x.loaded.Before.CPU,
 		CPU: x.loaded.After.CPU, MemoryBefore: x.loaded.Before.Memory, Memory: x.loaded.After.Memory,
 		PodsBefore: int32(x.loaded.Pods), Pods: m.Total, Ready: m.Ready}
+}
+
+// taken is what of the load's cores the ready Pods take within their limits, in thousandths.
+func (x *targetLoad) taken(pods []*corev1.Pod) int64 {
+	ready, out := max(int64(x.now().Ready), 1), x.loaded.After.CPU
+	if len(pods) == 0 {
+		return out
+	}
+	for i := range pods[0].Spec.Containers {
+		c := &pods[0].Spec.Containers[i]
+		if limit := c.Resources.Limits.Cpu().MilliValue() * ready; limit > 0 {
+			out -= max(x.loaded.Containers[c.Name].CPU-limit, 0)
+		}
+	}
+	return out
 }
 
 // autoscalerOf is the autoscaler that scales a workload; nil: none does.

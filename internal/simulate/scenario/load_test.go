@@ -148,3 +148,14 @@ func TestWrongLoads(t *testing.T) {
 		}
 	}
 }
+
+// What ready Pods take of a load is bounded by their limits.
+func TestTakenLoadIsWithinLimits(t *testing.T) {
+	d := deployment("web", 3, "500m")
+	d.Spec.Template.Spec.Containers[0].Resources.Limits = corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("700m")}
+	f := simulate(t, input(append(nodes("8", "8"), d)...), load(t, "deployment/web=2x"))
+	if l := f.Loads[0]; l.CPU != 3000 || l.CPUTaken != 2100 || l.Namespace != "default" {
+		t.Errorf("got %+v, want 3000m of load and 2100m taken in namespace default", l)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/usage"
 )
 
@@ -22,6 +23,9 @@ type Copied struct {
 	// Usage is what containers take; nil: a file tells nothing of it, or the metrics API was not
 	// asked
 	Usage usage.Figures
+	// Times are how long containers take as the journal tells, by behavior.OwnerKey; empty: nothing
+	// keeps one, or the caller may not read it
+	Times map[string]behavior.Script
 }
 
 // kind is one kind that is copied.
@@ -70,6 +74,7 @@ func FromCluster(ctx context.Context, c kubernetes.Interface) (Copied, error) {
 		}
 		out.Objects = append(out.Objects, items...)
 	}
+	out.Times = timesOf(ctx, c, out.Objects)
 	return out, nil
 }
 

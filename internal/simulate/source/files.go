@@ -18,21 +18,23 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/usage"
 )
 
-// Snapshot is a copied cluster as a file: a List that kubectl reads too, with the time of the copy
-// and what the metrics API told of Pods.
+// Snapshot is a copied cluster as a file: a List that kubectl reads too, with the time of the copy,
+// what the metrics API told of Pods, and what the journal told of their times.
 type Snapshot struct {
-	APIVersion string            `json:"apiVersion"`
-	Kind       string            `json:"kind"`
-	TakenAt    time.Time         `json:"takenAt"`
-	Items      []json.RawMessage `json:"items"`
+	APIVersion string                     `json:"apiVersion"`
+	Kind       string                     `json:"kind"`
+	TakenAt    time.Time                  `json:"takenAt"`
+	Times      map[string]behavior.Script `json:"times,omitempty"`
+	Items      []json.RawMessage          `json:"items"`
 }
 
 // WriteSnapshot writes a copied cluster.
 func WriteSnapshot(w io.Writer, c Copied, at time.Time) error {
-	s := Snapshot{APIVersion: "v1", Kind: "List", TakenAt: at}
+	s := Snapshot{APIVersion: "v1", Kind: "List", TakenAt: at, Times: c.Times}
 	for _, o := range c.Objects {
 		kinds, _, err := scheme.Scheme.ObjectKinds(o)
 		if err != nil {
@@ -77,7 +79,7 @@ func (r *fileReader) all(names []string, stdin io.Reader) (c Copied, at time.Tim
 	if len(r.objects) == 0 {
 		return Copied{}, time.Time{}, fmt.Errorf("%q: there is no Kubernetes object in it", names)
 	}
-	c.Objects, c.Usage = r.objects, r.usage
+	c.Objects, c.Usage, c.Times = r.objects, r.usage, r.times
 	for k := range r.unknown {
 		c.Unread = append(c.Unread, k)
 	}
@@ -88,6 +90,7 @@ func (r *fileReader) all(names []string, stdin io.Reader) (c Copied, at time.Tim
 type fileReader struct {
 	objects []runtime.Object
 	usage   usage.Figures
+	times   map[string]behavior.Script
 	unknown map[string]bool // kinds of custom resources
 	at      time.Time
 	ended   func() error // nil: go on
@@ -173,6 +176,9 @@ func (r *fileReader) object(raw []byte) error {
 	if s.Kind == "List" {
 		if !s.TakenAt.IsZero() {
 			r.at = s.TakenAt
+		}
+		if len(s.Times) > 0 {
+			r.times = s.Times
 		}
 		return r.items(s.Items)
 	}

@@ -69,28 +69,44 @@ func (w *podWorker) start(a podplan.Start, at time.Time) time.Time {
 
 // readyAt makes a container ready at a time, if it still runs then.
 func (w *podWorker) readyAt(name string, at time.Time) {
+	id := w.latestID(name)
 	w.expect(outcome{at: at, do: func(w *podWorker, _ time.Time) {
-		if c := w.observed.Latest(name); c != nil && c.State == podplan.Running {
+		if c := w.observed.Latest(name); c != nil && c.State == podplan.Running && c.ID == id {
 			w.health[name] = podplan.Health{Started: true, Ready: true}
 		}
 	}})
 }
 
-// endsAt has a container that ends by itself do so: init containers, and those of Pods that are not
-// started again always.
+// endsAt has a container that ends by itself do so: init containers, those of Pods that are not
+// started again always, and those whose behavior is to end, unless they ran already in the cluster
+// that was copied.
 func (w *podWorker) endsAt(name string, started, now time.Time) {
 	m, ok := podplan.MemberOf(w.pod, name)
-	if !ok || m.Kind == podplan.Sidecar || m.Kind == podplan.App && w.pod.Spec.RestartPolicy == v1.RestartPolicyAlways {
+	always := m.Kind == podplan.App && w.pod.Spec.RestartPolicy == v1.RestartPolicyAlways
+	if !ok || m.Kind == podplan.Sidecar || always && !(w.times.Ends && started.Equal(now)) {
 		return
 	}
-	at := started.Add(w.times.Run)
+	at, code := started.Add(w.times.Run), w.times.ExitCode
 	if m.Kind == podplan.Init {
-		at = started.Add(w.times.Ready)
+		at, code = started.Add(w.times.Ready), 0
 	}
 	if at.Before(now) {
 		at = now
 	}
-	w.expect(outcome{at: at, do: func(w *podWorker, at time.Time) { w.exit(name, 0, at) }})
+	id := w.latestID(name)
+	w.expect(outcome{at: at, do: func(w *podWorker, at time.Time) {
+		if w.latestID(name) == id {
+			w.exit(name, code, at)
+		}
+	}})
+}
+
+// latestID is the id of a container's latest run; empty: there was none.
+func (w *podWorker) latestID(name string) string {
+	if c := w.observed.Latest(name); c != nil {
+		return c.ID
+	}
+	return ""
 }
 
 // exit ends a container.

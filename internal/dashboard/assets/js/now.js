@@ -24,6 +24,14 @@ export function draw(root, at) {
     el('h2', { id: 'waits', text: 'What waits, and for what' }),
     waits,
   );
+  const bars = el(
+    'p',
+    { class: 'row small quiet' },
+    'Cores and memory of each node:',
+    ['requested', 'used', 'allocatable'].map((name) =>
+      el('span', { class: 'chip' }, el('span', { class: `dot full s-${name}`, 'aria-hidden': 'true' }), name),
+    ),
+  );
   const denied = el('div');
   const detail = el('div', { 'aria-live': 'polite' });
   const mapRoot = el('div');
@@ -159,10 +167,11 @@ export function draw(root, at) {
             pods[0].w || 'nothing is known',
             el('br'),
             pods
+              .sort((a, b) => (`${a.ns}/${a.n}` < `${b.ns}/${b.n}` ? -1 : 1))
               .slice(0, 6)
               .flatMap((p) => [
                 el('a', { href: link('why', p), text: `${p.ns}/${p.n}` }),
-                el('span', { class: 'quiet', text: ` ${ago(Date.parse(p.t), Date.now())}  ` }),
+                el('span', { class: 'quiet', text: ` for ${ago(Date.parse(p.t), Date.now())}, ` }),
               ]),
             pods.length > 6 ? ` and ${pods.length - 6} more` : '',
           ),
@@ -270,6 +279,7 @@ export function draw(root, at) {
     denied,
     waitsPanel,
     detail,
+    bars,
     mapRoot,
     table,
     overview,

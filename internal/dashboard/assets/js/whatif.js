@@ -134,7 +134,10 @@ function field(f, value, changed) {
 function forecast(a) {
   const end = Math.max(1, ...(a.timeline || []).flatMap((l) => l.spans.map((s) => s.to)));
   return [
-    (a.troubles || []).map((t) => el('section', { class: 'panel denied' }, el('p', { text: t }))),
+    words(a.lines || []),
+    (a.troubles || []).map((t) =>
+      el('section', { class: 'panel denied' }, el('p', { class: 'lines', text: t })),
+    ),
     (a.timeline || []).length
       ? el(
           'section',
@@ -177,18 +180,6 @@ function forecast(a) {
           ),
         )
       : null,
-    (a.lines || []).length
-      ? el(
-          'section',
-          {},
-          el('h2', { text: 'In words' }),
-          el(
-            'ul',
-            {},
-            a.lines.map((l) => el('li', { class: 'lines', text: l })),
-          ),
-        )
-      : null,
     a.copy ? el('section', {}, el('h2', { text: 'To copy' }), command(a.copy)) : null,
     (a.tables || []).map((t) =>
       el(
@@ -226,6 +217,23 @@ function forecast(a) {
       ),
     ),
   ].flat();
+}
+
+// words says the answer, before the pictures of it.
+function words(lines) {
+  if (!lines.length) return null;
+  return el(
+    'section',
+    { class: 'panel' },
+    el('p', { class: 'answer', text: lines[0] }),
+    lines.length > 1
+      ? el(
+          'ul',
+          {},
+          lines.slice(1).map((l) => el('li', { text: l })),
+        )
+      : null,
+  );
 }
 
 function round(n) {

@@ -53,7 +53,8 @@ export function draw(root, at, session) {
 
 function answer(a, again) {
   const now = Date.parse(a.now),
-    pod = /^pod\/(\S+)/.exec(a.subject);
+    pod = /^pod\/(\S+)/.exec(a.subject),
+    facts = (a.facts || []).filter((f) => !(a.cause || '').includes(f)); // the cause says those already
   return [
     el(
       'section',
@@ -65,11 +66,11 @@ function answer(a, again) {
         a.since ? el('span', { class: 'quiet', text: `, since ${ago(Date.parse(a.since), now)} ago` }) : null,
       ),
       el('p', { text: a.cause }),
-      (a.facts || []).length
+      facts.length
         ? el(
             'ul',
             {},
-            a.facts.map((f) => el('li', { text: f })),
+            facts.map((f) => el('li', { text: f })),
           )
         : null,
       a.next ? el('p', { text: `Next: ${a.next}` }) : null,
