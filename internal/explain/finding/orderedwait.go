@@ -6,10 +6,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gantry-project/gantry/internal/explain/workload"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/workload"
 )
 
 // orderedWait finds a StatefulSet that makes its Pods one after the other, and whose Pods are not

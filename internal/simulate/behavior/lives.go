@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
 // Life is what a journal tells of one Pod, oldest first, and which kind of Pod it is (OwnerKey).
@@ -55,7 +56,9 @@ func (m *measured) add(entries []journal.Entry) {
 		case journal.Bound:
 			at.bound = e.At
 		case journal.Deleting, journal.Killing:
-			if k, ok := f.(journal.Killing); at.stopping.IsZero() && (!ok || k.Container == "") {
+			// a kubelet stops a Pod that is finished too, which is no end from outside
+			k, ok := f.(journal.Killing)
+			if at.stopping.IsZero() && (!ok || k.Container == "" && k.Cause != podplan.Finished) {
 				at.stopping = e.At
 			}
 		case journal.ContainerStarted:

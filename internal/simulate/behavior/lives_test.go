@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
 // life is a Pod's journal: its facts, each that many milliseconds after the first.
@@ -38,7 +39,7 @@ func TestLearnLives(t *testing.T) {
 			5000, journal.ContainerStarted{Container: "c", Restart: 1}, 9000, ready),
 		life(web, 0, journal.Bound{Node: "b"}, 100, journal.ContainerStarted{Container: "c"}), // not ready yet
 		life(job, 0, journal.Bound{Node: "a"}, 10, journal.ContainerStarted{Container: "c"},
-			4010, journal.ContainerExited{Container: "c", ExitCode: 3}),
+			4009, journal.Killing{Cause: podplan.Finished, Grace: 1}, 4010, journal.ContainerExited{Container: "c", ExitCode: 3}),
 	})
 	w, j := got[web], got[job]
 	if w.Start == nil || w.Stop == nil || *w.Start != Fixed(1200*time.Millisecond) ||

@@ -46,10 +46,10 @@ func timesOf(ctx context.Context, c kubernetes.Interface, objects []runtime.Obje
 	defer cancel()
 	var mu sync.Mutex
 	var lives []behavior.Life
-	var all errgroup.Group
-	all.SetLimit(journalsAtOnce)
+	var reads errgroup.Group
+	reads.SetLimit(journalsAtOnce)
 	for _, p := range names[:min(len(names), mostJournals)] {
-		all.Go(func() error {
+		reads.Go(func() error {
 			found, err := livesOf(ctx, client, p)
 			mu.Lock()
 			defer mu.Unlock()
@@ -57,7 +57,7 @@ func timesOf(ctx context.Context, c kubernetes.Interface, objects []runtime.Obje
 			return err
 		})
 	}
-	_ = all.Wait() // what could not be read tells nothing
+	_ = reads.Wait() // what could not be read tells nothing
 	return behavior.LearnLives(lives)
 }
 
