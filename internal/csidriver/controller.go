@@ -106,8 +106,8 @@ func (d *Driver) CreateVolume(ctx context.Context, r *csipb.CreateVolumeRequest)
 		limit := r.GetCapacityRange().GetLimitBytes()
 		if old.Size < r.GetCapacityRange().GetRequiredBytes() || limit > 0 && old.Size > limit || old.Block != block ||
 			old.Source != v.Source || old.checkFSType(v.NewFS) != nil {
-			return nil, status.Errorf(codes.AlreadyExists, "volume %s is there with another size, mode, source or file "+
-				"system", v.Name)
+			return nil, status.Errorf(codes.AlreadyExists, "volume %s is there with another size, mode, source or "+
+				"file system", v.Name)
 		}
 		return d.created(old, r.GetVolumeContentSource()), nil
 	}

@@ -49,8 +49,8 @@ var fileSystems = map[string]fileSystem{
 func (f fileSystem) made() error {
 	for _, program := range []string{"mkfs." + f.name, f.grow} {
 		if _, err := exec.LookPath(program); err != nil {
-			return status.Errorf(codes.FailedPrecondition, "this node has no %s, which volumes with the file system %s "+
-				"need: install the package %s", program, f.name, f.tools)
+			return status.Errorf(codes.FailedPrecondition, "this node has no %s, which volumes with the file system "+
+				"%s need: install the package %s", program, f.name, f.tools)
 		}
 	}
 	return nil
@@ -64,10 +64,11 @@ func fsTypeIn(all []*csipb.VolumeCapability) (string, error) {
 		switch _, served := fileSystems[t]; {
 		case t == "":
 		case !served:
-			return "", status.Errorf(codes.InvalidArgument, "file system %q is not served, only %s and %s", t, defaultFS,
-				xfs)
+			return "", status.Errorf(codes.InvalidArgument, "file system %q is not served, only %s and %s", t,
+				defaultFS, xfs)
 		case asked != "" && asked != t:
-			return "", status.Errorf(codes.InvalidArgument, "a volume has one file system, not both %s and %s", asked, t)
+			return "", status.Errorf(codes.InvalidArgument, "a volume has one file system, not both %s and %s",
+				asked, t)
 		default:
 			asked = t
 		}

@@ -28,8 +28,8 @@ func detectQuotas(dir string) (q projectQuotas, why string) {
 	switch {
 	case errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ESRCH), errors.Is(err, unix.EOPNOTSUPP),
 		errors.Is(err, unix.EINVAL):
-		return nil, fmt.Sprintf("the file system of %s is mounted without project quotas (prjquota), or the kernel has "+
-			"none: %v", dir, err)
+		return nil, fmt.Sprintf("the file system of %s is mounted without project quotas (prjquota), or the kernel "+
+			"has none: %v", dir, err)
 	case err != nil:
 		return nil, fmt.Sprintf("asking for the project quotas of %s: %v", dir, err)
 	}

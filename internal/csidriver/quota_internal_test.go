@@ -146,9 +146,10 @@ func TestLimitsThatCannotBe(t *testing.T) {
 // What the kernel says of quotas decides whether there are limits, and why not.
 func TestDetectionOfProjectQuotas(t *testing.T) {
 	for flags, want := range map[uint16]string{
-		0:                                 "has quotas, but none of projects (prjquota)",
-		1<<0 | 1<<1:                       "has quotas, but none of projects (prjquota)", // of users
-		projectCounted:                    "counts what projects have, and does not limit it (prjquota, not pqnoenforce)",
+		0:           "has quotas, but none of projects (prjquota)",
+		1<<0 | 1<<1: "has quotas, but none of projects (prjquota)", // of users
+		projectCounted: "counts what projects have, and does not limit it " +
+			"(prjquota, not pqnoenforce)",
 		projectCounted | projectEnforced:  "",
 		1<<0 | projectCounted | 1<<5 | 12: "",
 	} {

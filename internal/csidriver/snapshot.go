@@ -206,8 +206,8 @@ func (d *Driver) snapshot(ctx context.Context, id string, r *csipb.CreateSnapsho
 	if err != nil {
 		return nil, err
 	}
-	s := &record{ID: id, Name: r.GetName(), Size: v.Size, Kind: v.Kind, Block: v.Block, FSType: v.FSType, NewFS: v.NewFS,
-		Source: v.ID, Created: time.Now()}
+	s := &record{ID: id, Name: r.GetName(), Size: v.Size, Kind: v.Kind, Block: v.Block, FSType: v.FSType,
+		NewFS: v.NewFS, Source: v.ID, Created: time.Now()}
 	made, err := d.store.reserveFor(d.store.snapshots, s)
 	if err != nil {
 		return nil, err

@@ -142,8 +142,8 @@ func TestFileSystemsThatAreRefused(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	missing := cases[0]
 	missing.what, missing.err, missing.code, missing.says = "no programs", create("x", "xfs", "image"),
-		codes.FailedPrecondition, "this node has no mkfs.xfs, which volumes with the file system xfs need: install the "+
-			"package xfsprogs"
+		codes.FailedPrecondition, "this node has no mkfs.xfs, which volumes with the file system xfs need: install "+
+			"the package xfsprogs"
 	for _, c := range append(cases, missing) {
 		if status.Code(c.err) != c.code || !strings.Contains(c.err.Error(), c.says) {
 			t.Errorf("%s: got %v, want %s with %q", c.what, c.err, c.code, c.says)

@@ -255,8 +255,8 @@ func TestATerminatingVictimIsNotDeletedAgain(t *testing.T) {
 		pods []runtime.Object
 		want []string
 	}{
-		{"beside another", []runtime.Object{aPod("ending", "1", onNode("n1", 1), ending), aPod("low", "1", onNode("n1", 1))},
-			[]string{"low"}},
+		{"beside another", []runtime.Object{aPod("ending", "1", onNode("n1", 1), ending),
+			aPod("low", "1", onNode("n1", 1))}, []string{"low"}},
 		{"alone", []runtime.Object{aPod("ending", "2", onNode("n1", 1), ending)}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {

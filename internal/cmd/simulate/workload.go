@@ -56,8 +56,9 @@ func newDelete(streams cli.IO) *cobra.Command {
 
 func newSet(streams cli.IO) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "set",
-		Short: "Say what `kubectl set` brings: see `gantry simulate set image`",
+		Use:     "set",
+		Short:   "Say what `kubectl set` brings",
+		Example: "  gantry simulate set image deployment/web app=registry.example/app:2",
 	}
 	c.AddCommand(newSetImage(streams))
 	return c

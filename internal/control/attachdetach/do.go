@@ -58,7 +58,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, store := d.Informers.Core().V1(), d.Informers.Storage().V1()
 	pods, attachments := core.Pods().Informer(), store.VolumeAttachments().Informer()
 	// AddIndexers only fails on a stopped informer, when the process is about to end.
-	_ = pods.AddIndexers(cache.Indexers{podsByClaim: func(o any) ([]string, error) { return podutil.ClaimKeys(o), nil }})
+	claims := func(o any) ([]string, error) { return podutil.ClaimKeys(o), nil }
+	_ = pods.AddIndexers(cache.Indexers{podsByClaim: claims})
 	_ = attachments.AddIndexers(cache.Indexers{attachmentsByName: func(o any) ([]string, error) {
 		return volumeOf(o), nil
 	}})

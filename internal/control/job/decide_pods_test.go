@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gantry-project/gantry/test/wrappers"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,8 +18,8 @@ import (
 // "ago=SECONDS" since it was made.
 func onePod(t testing.TB, name, words string) *corev1.Pod {
 	t.Helper()
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Annotations: map[string]string{},
-		Finalizers: []string{"other", batchv1.JobTrackingFinalizer}, CreationTimestamp: metav1.NewTime(t0)}}
+	p := wrappers.MakePod().Name(name).UID(name).CreationTimestamp(metav1.NewTime(t0)).Obj()
+	p.Annotations, p.Finalizers = map[string]string{}, []string{"other", batchv1.JobTrackingFinalizer}
 	for _, w := range strings.Fields(words) {
 		key, value, _ := strings.Cut(w, "=")
 		switch key {

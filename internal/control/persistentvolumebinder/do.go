@@ -54,7 +54,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core, store := d.Informers.Core().V1(), d.Informers.Storage().V1()
 	pods := core.Pods().Informer()
 	// AddIndexers only fails on a stopped informer, when the process is about to end.
-	_ = pods.AddIndexers(cache.Indexers{podsByClaim: func(o any) ([]string, error) { return podutil.ClaimKeys(o), nil }})
+	claims := func(o any) ([]string, error) { return podutil.ClaimKeys(o), nil }
+	_ = pods.AddIndexers(cache.Indexers{podsByClaim: claims})
 	c := &controller{d, core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister(),
 		store.StorageClasses().Lister(), pods.GetIndexer(), operations{}}
 	counted.from.Store(&listers{c.claims, c.volumes})

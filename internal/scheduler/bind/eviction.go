@@ -49,8 +49,8 @@ func (e pendingEviction) withoutTerminating() pendingEviction {
 	return e
 }
 
-// prepareCandidate evicts the victims, one at least. The last one is evicted alone: its end moves the
-// preemptor.
+// prepareCandidate evicts the victims, one at least. The last one is evicted alone: its end moves
+// the preemptor.
 func (p *defaultPreemption) prepareCandidate(ctx context.Context, eviction pendingEviction) {
 	began := time.Now()
 	last := len(eviction.victims) - 1

@@ -39,7 +39,8 @@ func TestLearnLives(t *testing.T) {
 			5000, journal.ContainerStarted{Container: "c", Restart: 1}, 9000, ready),
 		life(web, 0, journal.Bound{Node: "b"}, 100, journal.ContainerStarted{Container: "c"}), // not ready yet
 		life(job, 0, journal.Bound{Node: "a"}, 10, journal.ContainerStarted{Container: "c"},
-			4009, journal.Killing{Cause: podplan.Finished, Grace: 1}, 4010, journal.ContainerExited{Container: "c", ExitCode: 3}),
+			4009, journal.Killing{Cause: podplan.Finished, Grace: 1},
+			4010, journal.ContainerExited{Container: "c", ExitCode: 3}),
 	})
 	w, j := got[web], got[job]
 	if w.Start == nil || w.Stop == nil || *w.Start != Fixed(1200*time.Millisecond) ||

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/gantry-project/gantry/internal/apiserver/auth/token"
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 // snapshot is stores that may lag behind: what a read at version 0 finds, and what a read of the
@@ -68,8 +69,9 @@ func objectMeta(namespace, name, uid string) metav1.ObjectMeta {
 }
 
 func podOf(uid, account, node string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: objectMeta("ns", "p", uid),
-		Spec: corev1.PodSpec{ServiceAccountName: account, NodeName: node}}
+	return wrappers.MakePod().Namespace("ns").Name("p").UID(uid).Node(node).Obj(func(p *corev1.Pod) {
+		p.Spec.ServiceAccountName = account
+	})
 }
 
 var (
