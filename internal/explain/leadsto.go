@@ -8,9 +8,10 @@ import (
 )
 
 // LeadsTo is the object, as gantry why is asked about it, and its namespace, of which the answer
-// says that what is wrong with it is the reason; about is empty where there is none.
+// says that what is wrong with it is the reason; about is empty where there is none. An object that
+// is not there leads to none: what it asks about instead is what was meant, not a reason.
 func (a Answer) LeadsTo() (about, namespace string) {
-	if a.Well() {
+	if a.Well() || a.Code == NoSuchObject {
 		return "", ""
 	}
 	for _, f := range a.Fixes {
@@ -29,9 +30,9 @@ func (a Answer) LeadsTo() (about, namespace string) {
 }
 
 // Joined is the answer with that about the object to which it leads: the root is told after what it
-// does, and mended first. A root that is well explains nothing.
+// does, and mended first. A root that is not broken explains nothing.
 func (a Answer) Joined(root Answer) Answer {
-	broken := slices.ContainsFunc(root.Findings, func(f finding.Finding) bool { return f.Severity != finding.Note })
+	broken := slices.ContainsFunc(root.Findings, func(f finding.Finding) bool { return f.Severity == finding.Broken })
 	if root.Well() || root.Cause == "" || !broken || strings.Contains(a.Cause, root.Cause) {
 		return a
 	}

@@ -10,8 +10,8 @@ import (
 // An answer is joined with that about the object to which it leads, whose remedy comes first; one
 // that leads to something that is well stays as it is.
 func TestAnAnswerIsJoinedWithItsRoot(t *testing.T) {
-	broken := []finding.Finding{{Code: "ProbeFails", Object: finding.Object{Kind: "Pod", Namespace: "sys",
-		Name: "guard"}}}
+	broken := []finding.Finding{{Code: "ProbeFails", Severity: finding.Broken,
+		Object: finding.Object{Kind: "Pod", Namespace: "sys", Name: "guard"}}}
 	a := Answer{Subject: "deployment/web in shop", State: "without Pods", Cause: "A webhook refuses.", Fixes: []Fix{
 		commandFix("see why nothing stands behind it", "gantry why service/guard -n sys"),
 		commandFix("or let requests pass", "kubectl patch x")}}
@@ -30,6 +30,15 @@ func TestAnAnswerIsJoinedWithItsRoot(t *testing.T) {
 	well.Findings, well.State = nil, "Ready"
 	if got := a.Joined(well); got.Cause != a.Cause {
 		t.Errorf("got %q, want the cause unchanged", got.Cause)
+	}
+	atRisk := root
+	atRisk.Findings = []finding.Finding{broken[0]}
+	atRisk.Findings[0].Severity = finding.Threat
+	if got := a.Joined(atRisk); got.Cause != a.Cause {
+		t.Errorf("of what is at risk: got %q, want the cause unchanged", got.Cause)
+	}
+	if about, _ := (Answer{State: "not there", Code: NoSuchObject, Fixes: a.Fixes}).LeadsTo(); about != "" {
+		t.Errorf("got %q, want nothing of what is not there", about)
 	}
 	if about, _ := (Answer{State: "Ready", Fixes: a.Fixes}).LeadsTo(); about != "" {
 		t.Errorf("got %q, want nothing of what is well", about)

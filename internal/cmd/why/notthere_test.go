@@ -75,7 +75,7 @@ func TestANameThatIsNotThereIsAnswered(t *testing.T) {
 		printed, said, code := run(c.about, "-o", "json")
 		var a explain.Answer
 		if err := json.Unmarshal([]byte(printed), &a); err != nil || code != 1 || a.Code != explain.NoSuchObject ||
-			a.State != "not there" || len(a.Findings) == 0 || a.Findings[0].Want != c.want ||
+			a.State != "not there" || len(a.Findings) != 1 || a.Findings[0].Want != c.want ||
 			!strings.Contains(a.Cause, c.words) || !strings.Contains(said, "there is no "+a.Subject) {
 			t.Errorf("%s: got %v, exit code %d, %q and\n%s\nwant exit code 1, want %q and words %q", c.about, err, code,
 				said, printed, c.want, c.words)
