@@ -250,9 +250,10 @@ func budgetByOwner(w *fixture) {
 		&v1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "few"},
 			Spec: v1.ResourceQuotaSpec{Hard: v1.ResourceList{"pods": resource.MustParse("1")}}}, metav1.CreateOptions{})
 	expect.NoError(w.t, err)
-	w.until("the quota to count", func() bool {
-		q, err := w.Client.CoreV1().ResourceQuotas("default").Get(w.ctx, "few", metav1.GetOptions{})
-		return err == nil && len(q.Status.Hard) > 0
+	w.until("admission to know the quota's status", func() bool {
+		_, err := w.Client.CoreV1().Pods("default").Create(w.ctx, scriptPod("one-more", ""),
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return apierrors.IsForbidden(err)
 	})
 	defer func() {
 		expect.NoError(w.t, w.Client.CoreV1().ResourceQuotas("default").Delete(w.ctx, "few", metav1.DeleteOptions{}))
