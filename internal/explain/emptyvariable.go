@@ -24,8 +24,7 @@ func emptyVariable(in In, c container, at string, i int) (restriction, bool) {
 			"(%s).", e.Name,
 			r.field)
 		r.fixes = []Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("set %s; the value is yours to fill in, "+
-			"CHANGE-ME "+
-			"stands for it", e.Name), func(x *corev1.Container) { x.Env[i].Value = "CHANGE-ME" })}
+			"CHANGE-ME stands for it", e.Name), func(x *corev1.Container) { x.Env[i].Value = "CHANGE-ME" })}
 		return r, true
 	}
 	if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil {
@@ -70,8 +69,7 @@ func otherPrefix(in In, c container, at, name string) (restriction, bool) {
 		}
 		field := fmt.Sprintf("%s.envFrom[%d].prefix", at, i)
 		return restriction{field: field, value: from.Prefix, want: prefix, text: fmt.Sprintf("It says that %s is "+
-			"wanted, "+
-			"and the container has %s, by the prefix %q (%s).", name, now, from.Prefix, field),
+			"wanted, and the container has %s, by the prefix %q (%s).", name, now, from.Prefix, field),
 			fixes: []Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("let the prefix be %q", prefix),
 				func(x *corev1.Container) {
 					list := slices.Clone(x.EnvFrom)

@@ -72,8 +72,7 @@ func tokenOfAccount(in In) (restriction, bool) {
 	return restriction{object: o, field: "automountServiceAccountToken", value: "false", want: "true",
 		text: fmt.Sprintf("It wants the token of ServiceAccount %s, whose automountServiceAccountToken is false: none "+
 			"is given.", name), fixes: []Fix{commandFix("let the account give it: its other Pods get it too, when "+
-			"they "+
-			"are made anew", fmt.Sprintf("kubectl -n %s patch serviceaccount %s --type=merge -p "+
+			"they are made anew", fmt.Sprintf("kubectl -n %s patch serviceaccount %s --type=merge -p "+
 			`'{"automountServiceAccountToken":true}'`, in.Ref.Namespace, shellquote.Word(name)),
 			fmt.Sprintf("kubectl -n %s get pod %s -o json | kubectl replace --force -f -", in.Ref.Namespace,
 				shellquote.Word(in.Ref.Name)))}}, true

@@ -89,8 +89,7 @@ func hookFinding(in In, c container, words string) finding.Finding {
 		}
 		if f.Want == "" && strings.Contains(words, "connection refused") {
 			f.Message += " Nothing listened there yet: a hook is run once, right after the container's start, and " +
-				"not " +
-				"again as a probe is."
+				"not again as a probe is."
 		}
 	}
 	fixes = append(fixes, editedContainer(in, c.spec.Name,

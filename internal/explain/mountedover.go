@@ -36,8 +36,7 @@ func mountedOver(in In, c container, words string) (restriction, bool) {
 		}
 		r.want = path.Join(v.MountPath, name)
 		r.text = fmt.Sprintf("Volume %s gives a file there (subPath %s), and %s is a directory of the image: a "+
-			"file is "+
-			"mounted at the path of a file.", v.Name, v.SubPath, v.MountPath)
+			"file is mounted at the path of a file.", v.Name, v.SubPath, v.MountPath)
 		to := v
 		to.MountPath = r.want
 		r.fixes = []Fix{withMount(in, c, i, to)}
@@ -51,8 +50,7 @@ func (r *restriction) directoryOver(in In, c container, i int) {
 	v := c.spec.VolumeMounts[i]
 	name, dir := path.Base(v.MountPath), path.Dir(v.MountPath)
 	r.text = fmt.Sprintf("Volume %s is a directory, and %s is a file of the image: only a file of the volume "+
-		"(subPath) "+
-		"can be mounted there.", v.Name, v.MountPath)
+		"(subPath) can be mounted there.", v.Name, v.MountPath)
 	to := v
 	to.SubPath = name
 	r.fixes = []Fix{withMount(in, c, i, to),

@@ -36,8 +36,7 @@ func readWriteOncePodShared(c *Cluster, o metav1.Object, self Object) []Finding 
 			Remedies: []Remedy{{Say: "do with one Pod", Run: []string{fmt.Sprintf("kubectl -n %s scale %s/%s "+
 				"--replicas=1",
 				self.Namespace, self.lower(), self.Name)}}, {Say: "or make the claim anew with access mode " +
-				"ReadWriteMany, " +
-				"if its driver offers that, or give each Pod a claim of its own (a StatefulSet's " +
+				"ReadWriteMany, if its driver offers that, or give each Pod a claim of its own (a StatefulSet's " +
 				"volumeClaimTemplates)"}}})
 	}
 	return out

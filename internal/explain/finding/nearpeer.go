@@ -106,8 +106,7 @@ func (c *Cluster) namespaceLabels(peer networkingv1.NetworkPolicyPeer, ns, at st
 	self := objectOf("Namespace", o)
 	return nearPeer{text: fmt.Sprintf(" %s.namespaceSelector selects namespaces with %s=%s, and "+
 		"namespace %s %s.", at, key, want[key], ns, says), remedies: []Remedy{{Say: fmt.Sprintf("label namespace "+
-		"%s %s=%s: "+
-		"all that selects namespaces so is then about it", ns, key, want[key]),
+		"%s %s=%s: all that selects namespaces so is then about it", ns, key, want[key]),
 		Run: []string{kubectl(self, "label", "--overwrite "+key+"="+want[key])}}}}, true
 }
 

@@ -108,8 +108,7 @@ func (c *Cluster) nearSubject(self, account Object, all []rbacv1.Subject) (Findi
 			continue
 		}
 		f.Message = fmt.Sprintf("%s %s gives that to %s %s of namespace %s (%s), not to ServiceAccount %s of "+
-			"namespace "+
-			"%s.", self.Kind, self.Name, s.Kind, s.Name, cmp.Or(s.Namespace, "none"), f.Field, account.Name,
+			"namespace %s.", self.Kind, self.Name, s.Kind, s.Name, cmp.Or(s.Namespace, "none"), f.Field, account.Name,
 			account.Namespace)
 		if f.Field == fmt.Sprintf("subjects[%d].name", i) {
 			f.Message += " Perhaps this one was meant; " + how + "."
@@ -144,12 +143,10 @@ func (c *Cluster) nearRule(role Object, rules []rbacv1.PolicyRule, r Request) (F
 			f := Finding{Code: "Restricted", Stage: StageRun, Object: role, Field: fmt.Sprintf("rules[%d].%s", i,
 				x.field),
 				Value: x.value, Want: x.want, Message: fmt.Sprintf("Its %s %s allows %s on %s of API group %q "+
-					"(rules[%d]), "+
-					"and %s lacks %q.", role.Kind, role.Name, joined(rule.Verbs), joined(rule.Resources),
+					"(rules[%d]), and %s lacks %q.", role.Kind, role.Name, joined(rule.Verbs), joined(rule.Resources),
 					joined(rule.APIGroups), i, x.field, x.want)}
 			f.Remedies = []Remedy{{Say: fmt.Sprintf("let rules[%d] of %s %s have it: all that are bound to the "+
-				"role may do "+
-				"that then", i, role.Kind, role.Name), Run: c.patchCommand(role, fmt.Sprintf(
+				"role may do that then", i, role.Kind, role.Name), Run: c.patchCommand(role, fmt.Sprintf(
 				`[{"op":"add","path":"/rules/%d/%s/-","value":%s}]`, i, x.field, jsonText(x.want)))}}
 			return f, true
 		}

@@ -3,6 +3,7 @@ package finding
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,15 +21,13 @@ func orderedWait(_ *Cluster, o metav1.Object, self Object) []Finding {
 	if !ok || s.Spec.PodManagementPolicy == appsv1.ParallelPodManagement {
 		return nil
 	}
-	first := 0
-	if s.Spec.Ordinals != nil {
-		first = int(s.Spec.Ordinals.Start)
-	}
+	first := int(firstOrdinal(s))
 	later := regexp.MustCompile(`(?:^|[^a-z0-9-])` + regexp.QuoteMeta(s.Name) + `-(\d+)(?:[^a-z0-9-]|$)`)
 	var out []Finding
 	eachContainer(o, self, func(x place) []Finding {
-		for field, text := range waitedFor(x) {
-			m := later.FindStringSubmatch(text)
+		for _, asked := range waitedFor(x) {
+			field := asked.field
+			m := later.FindStringSubmatch(asked.text)
 			if m == nil || len(out) > 0 {
 				continue
 			}
@@ -56,24 +55,30 @@ func orderedWait(_ *Cluster, o metav1.Object, self Object) []Finding {
 	return out
 }
 
-// waitedFor are the texts of a container that have to succeed before its Pod is ready, by their
-// fields.
-func waitedFor(x place) map[string]string {
-	out := map[string]string{}
+// askedText is what a field of a container asks.
+type askedText struct{ field, text string }
+
+// waitedFor are the texts of a container that have to succeed before its Pod is ready, an init
+// container's command first, then its startup and its readiness probe.
+func waitedFor(x place) []askedText {
+	var out []askedText
 	if strings.Contains(x.at, ".initContainers[") {
-		out[x.at+".command"] = strings.Join(append(append([]string{}, x.c.Command...), x.c.Args...), " ")
+		command := strings.Join(append(slices.Clone(x.c.Command), x.c.Args...), " ")
+		out = append(out, askedText{x.at + ".command", command})
 	}
-	for name, p := range map[string]*corev1.Probe{"startupProbe": x.c.StartupProbe,
-		"readinessProbe": x.c.ReadinessProbe} {
+	probe := func(field string, p *corev1.Probe) {
+		at := x.at + "." + field
 		switch {
 		case p == nil:
 		case p.Exec != nil:
-			out[x.at+"."+name+".exec.command"] = strings.Join(p.Exec.Command, " ")
+			out = append(out, askedText{at + ".exec.command", strings.Join(p.Exec.Command, " ")})
 		case p.HTTPGet != nil:
-			out[x.at+"."+name+".httpGet.host"] = p.HTTPGet.Host
+			out = append(out, askedText{at + ".httpGet.host", p.HTTPGet.Host})
 		case p.TCPSocket != nil:
-			out[x.at+"."+name+".tcpSocket.host"] = p.TCPSocket.Host
+			out = append(out, askedText{at + ".tcpSocket.host", p.TCPSocket.Host})
 		}
 	}
+	probe("startupProbe", x.c.StartupProbe)
+	probe("readinessProbe", x.c.ReadinessProbe)
 	return out
 }

@@ -53,8 +53,7 @@ func volume(c *Cluster, o metav1.Object, self Object) []Finding {
 		for _, f := range nodeExpressions(c, self, a.Required.NodeSelectorTerms,
 			"spec.nodeAffinity.required.nodeSelectorTerms") {
 			f.Remedies = []Remedy{{Say: fmt.Sprintf("bring a node with %s back. The nodeAffinity of a volume "+
-				"cannot be "+
-				"changed, so this cannot be tried here: to have it elsewhere, make the volume and its claim "+
+				"cannot be changed, so this cannot be tried here: to have it elsewhere, make the volume and its claim "+
 				"anew", f.Value)}}
 			out = append(out, f)
 		}
