@@ -2,7 +2,6 @@ package gather
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,11 +16,12 @@ import (
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/journal/remote"
 	"github.com/gantry-project/gantry/internal/trace"
 )
 
 // ErrNoJournal says that an API server keeps no journal: it is not Gantry's.
-var ErrNoJournal = errors.New("this API server keeps no journal")
+var ErrNoJournal = remote.ErrNoJournal
 
 // noJournal says what is not known without one.
 const noJournal = "this API server keeps no journal: what the scheduler weighed, how probes and hooks answered and " +
@@ -29,25 +29,7 @@ const noJournal = "this API server keeps no journal: what the scheduler weighed,
 
 // ReadJournal asks the API server for the entries of one Pod, oldest first.
 func ReadJournal(ctx context.Context, c kubernetes.Interface, namespace, name string) ([]journal.Entry, error) {
-	raw, err := c.Discovery().RESTClient().Get().AbsPath("/apis/journal.gantry.dev/v1alpha1/namespaces", namespace,
-		"podjournals", name).SetHeader("Accept", "application/json").DoRaw(ctx)
-	if apierrors.IsNotFound(err) {
-		if _, err := c.Discovery().ServerResourcesForGroupVersion("journal.gantry.dev/v1alpha1"); apierrors.IsNotFound(
-			err) {
-			return nil, ErrNoJournal
-		}
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("journal of pod %s/%s: %w", namespace, name, err)
-	}
-	var answer struct {
-		Entries []journal.Entry `json:"entries"`
-	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
-		return nil, fmt.Errorf("journal of pod %s/%s: %w", namespace, name, err)
-	}
-	return answer.Entries, nil
+	return remote.Read(ctx, c, namespace, name)
 }
 
 // FindPod returns the Pod, nil when there is none of that name.

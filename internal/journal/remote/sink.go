@@ -1,8 +1,10 @@
-// Package remote sends the facts of a component in another process to the API server's journal.
+// Package remote sends the facts of a component in another process to the API server's journal, and
+// reads the journal of a Pod.
 //
 // In: facts (Put never blocks). Out: batches posted to podjournals, one per namespace and period.
 // Facts that cannot be sent are kept up to a bound, the oldest are dropped first. An API server
-// without journal (any other Kubernetes) is detected once; sending then stops.
+// without journal (any other Kubernetes) is detected once; sending then stops. Read gives the
+// entries of one Pod.
 package remote
 
 import (

@@ -3,7 +3,6 @@ package source
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -19,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/journal/remote"
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 )
 
@@ -50,7 +49,7 @@ func timesOf(ctx context.Context, c kubernetes.Interface, objects []runtime.Obje
 	reads.SetLimit(journalsAtOnce)
 	for _, p := range names[:min(len(names), mostJournals)] {
 		reads.Go(func() error {
-			found, err := livesOf(ctx, client, p)
+			found, err := livesOf(ctx, c, p)
 			mu.Lock()
 			defer mu.Unlock()
 			lives = append(lives, found...)
@@ -64,21 +63,14 @@ func timesOf(ctx context.Context, c kubernetes.Interface, objects []runtime.Obje
 const journalPath = "/apis/journal.gantry.dev/v1alpha1"
 
 // livesOf reads the lives of the Pods that have or had a name.
-func livesOf(ctx context.Context, client *rest.RESTClient, p podName) ([]behavior.Life, error) {
-	raw, err := client.Get().AbsPath(journalPath, "namespaces", p.namespace, "podjournals", p.name).
-		SetHeader("Accept", "application/json").DoRaw(ctx)
+func livesOf(ctx context.Context, c kubernetes.Interface, p podName) ([]behavior.Life, error) {
+	entries, err := remote.Read(ctx, c, p.namespace, p.name)
 	if err != nil {
-		return nil, err
-	}
-	var answer struct {
-		Entries []journal.Entry `json:"entries"`
-	}
-	if err := json.Unmarshal(raw, &answer); err != nil {
 		return nil, err
 	}
 	var out []behavior.Life
 	at := map[string]int{}
-	for _, e := range answer.Entries {
+	for _, e := range entries {
 		i, known := at[e.Ref.UID]
 		if !known {
 			i = len(out)

@@ -1,0 +1,40 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/gantry-project/gantry/internal/journal"
+)
+
+// ErrNoJournal says that an API server keeps no journal: it is not Gantry's.
+var ErrNoJournal = errors.New("this API server keeps no journal")
+
+// Read asks the API server for the entries of one Pod, oldest first.
+func Read(ctx context.Context, c kubernetes.Interface, namespace, name string) ([]journal.Entry, error) {
+	raw, err := c.Discovery().RESTClient().Get().AbsPath(apiPath, "namespaces", namespace,
+		"podjournals", name).SetHeader("Accept", "application/json").DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		version := strings.TrimPrefix(apiPath, "/apis/")
+		if _, err := c.Discovery().ServerResourcesForGroupVersion(version); apierrors.IsNotFound(err) {
+			return nil, ErrNoJournal
+		}
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("journal of pod %s/%s: %w", namespace, name, err)
+	}
+	var answer struct {
+		Entries []journal.Entry `json:"entries"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		return nil, fmt.Errorf("journal of pod %s/%s: %w", namespace, name, err)
+	}
+	return answer.Entries, nil
+}
