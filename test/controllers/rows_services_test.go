@@ -51,7 +51,10 @@ var rowsOfServices = []row{
 		{unready, allOf(addressesOf("Endpoints", ""), func(w *instance) error {
 			return w.fieldIs("Endpoints/web", "subsets[0].notReadyAddresses[0].ip", fmt.Sprint("10.1.0.", w.n))
 		})},
-		{deletes("Service/web"), isGone("Endpoints/web")}}},
+		{deletes("Service/web"), isGone("Endpoints/web")},
+		// of a Service that went while nobody watched
+		{makes("kind: Endpoints\nmetadata: {name: left, labels: " +
+			"{endpoints.kubernetes.io/managed-by: endpoint-controller}}\n"), isGone("Endpoints/left")}}},
 	{name: "slicemirror", steps: []step{
 		{makes("kind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n---\nkind: Endpoints\n" +
 			"metadata: {name: web}\nsubsets: [{addresses: [{ip: 10.2.0.NUMBER}], ports: [{port: 80}]}]\n"),

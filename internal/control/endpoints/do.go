@@ -41,21 +41,24 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	q.WatchByKey(core.Services().Informer())
 	q.Watch(core.Pods().Informer(),
 		func(old, cur runtime.Object) []string { return endpointslice.ServicesOf(c.services, old, cur) })
-	q.Watch(core.Endpoints().Informer(), func(old, cur runtime.Object) []string {
-		if old != nil && cur != nil {
-			return nil
-		}
-		if cur == nil {
-			cur = old
-		}
-		// those that exist at the start too: their Service may have gone while nobody watched
-		e, ok := cur.(*corev1.Endpoints)
-		if !ok {
-			return nil
-		}
-		return []string{e.Namespace + "/" + e.Name}
-	})
+	q.Watch(core.Endpoints().Informer(), keysOfEndpoints)
 	return q
+}
+
+// keysOfEndpoints is the key of Endpoints that came or went, also of those that exist at the start:
+// their Service may have gone while nobody watched. A change has none, as upstream's.
+func keysOfEndpoints(old, cur runtime.Object) []string {
+	if old != nil && cur != nil {
+		return nil
+	}
+	if cur == nil {
+		cur = old
+	}
+	e, ok := cur.(*corev1.Endpoints)
+	if !ok {
+		return nil
+	}
+	return []string{e.Namespace + "/" + e.Name}
 }
 
 func (c *controller) syncService(ctx context.Context, key string) (time.Duration, error) {
