@@ -34,7 +34,7 @@ var killedCases = []Case{
 			app, side := l.id("app"), l.id("side")
 			l.runtimeUnderTest.kill(l)
 			l.start(l)
-			l.sh("app", "rm /tmp/ok") // what the new kubelet sees first is a probe that fails
+			l.shToTheEnd("app", "rm /tmp/ok") // what the new kubelet sees first is a probe that fails
 			l.unready()
 			l.sh("app", "touch /tmp/ok")
 			l.ready()

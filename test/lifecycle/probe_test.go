@@ -36,7 +36,7 @@ var probeCases = []Case{
 			initialDelaySeconds: 1}}]}`,
 		steps: func(l *podLife) {
 			l.ready()
-			l.sh("app", "rm /tmp/ok")
+			l.shToTheEnd("app", "rm /tmp/ok")
 			l.restarted("app", 1)
 			l.event("app", "Unhealthy", "Liveness probe failed: cat: can't open '/tmp/ok': No such file or directory")
 			l.event("app", "Killing", "Container app failed liveness probe, will be restarted")

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	utilexec "k8s.io/utils/exec"
 )
 
 // until waits for a version of the Pod that is as ok says.
@@ -198,6 +199,18 @@ func (l *podLife) sh(container, text string) string {
 		l.Fatalf("%s: got %v, want no error\n%s%s", text, err, out, stderr)
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// shToTheEnd runs a shell text in a container whose effect ends the container: on a busy machine the
+// shell is killed with it before it has ended itself.
+func (l *podLife) shToTheEnd(container, text string) {
+	l.Helper()
+	const killed = 137
+	out, stderr, err := l.runtime.ExecSync(l.ctx, l.id(container), []string{"sh", "-c", text}, 20*time.Second)
+	var exit utilexec.CodeExitError
+	if err != nil && (!errors.As(err, &exit) || exit.Code != killed) {
+		l.Fatalf("%s: got %v, want no error\n%s%s", text, err, out, stderr)
+	}
 }
 
 // prints checks what a shell text prints.
