@@ -7,14 +7,19 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/containerd/containerd/v2/client"
+	"github.com/containerd/containerd/v2/core/images"
+	"github.com/containerd/platforms"
 	godigest "github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -72,7 +77,7 @@ func importArchive(ctx context.Context, cfg Config, snapshotter string, archive 
 		return nil, fmt.Errorf("containerd: %w", err)
 	}
 	defer cl.Close()
-	imported, err := cl.Import(ctx, archive)
+	imported, err := cl.Import(ctx, archive, client.WithAllPlatforms(true), client.WithSkipMissing())
 	if err != nil {
 		return nil, fmt.Errorf("import: %w", err)
 	}
@@ -81,12 +86,37 @@ func importArchive(ctx context.Context, cfg Config, snapshotter string, archive 
 	}
 	var names []string
 	for _, img := range imported {
+		if err := runsHere(ctx, cl, img); err != nil {
+			return nil, errors.Join(err, cl.ImageService().Delete(ctx, img.Name))
+		}
 		if err := client.NewImage(cl, img).Unpack(ctx, snapshotter); err != nil {
 			return nil, fmt.Errorf("unpack %s: %w", img.Name, err)
 		}
 		names = append(names, img.Name)
 	}
 	return names, cfg.awaitImages(ctx, names)
+}
+
+// runsHere refuses an image that has no part for this machine's platform.
+func runsHere(ctx context.Context, cl *client.Client, img images.Image) error {
+	has, err := images.Platforms(ctx, cl.ContentStore(), img.Target)
+	if err != nil {
+		return fmt.Errorf("the platforms of image %s: %w", img.Name, err)
+	}
+	if slices.ContainsFunc(has, platforms.Default().Match) {
+		return nil
+	}
+	here := platforms.DefaultString()
+	var names []string
+	for _, p := range has {
+		if p.OS == "" || p.Architecture == "" {
+			return fmt.Errorf("image %s: its configuration has os %q and architecture %q, want %s: "+
+				"set both when the image is built", img.Name, p.OS, p.Architecture, here)
+		}
+		names = append(names, platforms.Format(p))
+	}
+	return fmt.Errorf("image %s is built for %s, want %s, which this machine runs: "+
+		"save it again with --platform=%[3]s", img.Name, strings.Join(names, ", "), here)
 }
 
 // awaitImages waits until CRI, which learns of images from events, lists them.
