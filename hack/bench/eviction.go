@@ -20,7 +20,7 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 	"github.com/gantry-project/gantry/internal/linux/proc"
 	"github.com/gantry-project/gantry/internal/trace"
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 )
 
 const (

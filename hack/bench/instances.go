@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 )
 
 // newInstance returns an instance that imports the image at its first start.

@@ -21,7 +21,7 @@ import (
 	"github.com/gantry-project/gantry/hack/bench/result"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/deviceplugintest"
 	"github.com/gantry-project/gantry/internal/kubelet/devicemanager/plugin"
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 )
 
 // allManagers is a configuration with every manager of the node's resources on.

@@ -22,8 +22,8 @@ import (
 	dirs "github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/internal/proxy/nftables/nfnetlink"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
+	"github.com/gantry-project/gantry/test/instance"
 	"github.com/gantry-project/gantry/test/ports"
-	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
 // changes measures `gantry proxy` as a process of its own beside `gantry server`, with 10, 1,000

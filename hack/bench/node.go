@@ -16,7 +16,7 @@ import (
 
 	"github.com/gantry-project/gantry/hack/bench/result"
 	"github.com/gantry-project/gantry/internal/cri/crifake"
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 )
 
 // node measures one node as it fills. "rest" is what processes take with 0, 50 and 110 Pods of one

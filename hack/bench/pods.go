@@ -8,7 +8,7 @@ import (
 
 	"github.com/gantry-project/gantry/hack/bench/result"
 	"github.com/gantry-project/gantry/internal/trace"
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 )
 
 // pods measures starts and ends of Pods on one node, one by one and 50 at once (busybox sh that

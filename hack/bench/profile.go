@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 )
 
 // profile writes a CPU profile of an instance to NAME.pprof, if the flag asks for it; the returned

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gantry-project/gantry/hack/bench/result"
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 )
 
 // milestones of one start, from exec.

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/hack/bench/result"
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 )
 
 // manyClaims is how many volumes there are.

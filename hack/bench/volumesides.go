@@ -18,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	node "github.com/gantry-project/gantry/internal/instance"
+	"github.com/gantry-project/gantry/test/instance"
 	"github.com/gantry-project/gantry/test/ports"
 	"github.com/gantry-project/gantry/test/process"
-	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
 // driverName is the CSI driver of the measurements.

@@ -17,9 +17,9 @@ import (
 	"github.com/gantry-project/gantry/internal/containerd"
 	node "github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/internal/pki"
+	"github.com/gantry-project/gantry/test/instance"
 	"github.com/gantry-project/gantry/test/netns"
 	"github.com/gantry-project/gantry/test/process"
-	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
 // upstreamConfig is what the configuration of upstream's kubelet has beside what both have. The

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/cri"
 	"github.com/gantry-project/gantry/test/images"
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 	"github.com/gantry-project/gantry/test/replay/pods"
 	"github.com/gantry-project/gantry/test/replay/recordednode"
 )

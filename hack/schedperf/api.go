@@ -20,7 +20,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/scheduler/config"
 	"github.com/gantry-project/gantry/internal/scheduler/server"
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 )
 
 // timeout is how long the Pods of one step may take to be bound.

@@ -1,11 +1,12 @@
 package status
 
 import (
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/gantry-project/gantry/internal/svg"
 )
 
 var marks = map[Health]string{OK: "✓", Down: "✗", Unknown: "?"}
@@ -79,68 +80,34 @@ func (m Map) place() (at map[string][2]int, width, height int) {
 	return at, 2*margin + n*boxWidth + (n-1)*gapX, 2*margin + 6*boxHeight + 5*gapY
 }
 
-// WriteSVG draws the map. It needs no file beside it, and is light or dark as its viewer wants.
+// svgStyle are the colours of parts and of the lines between them, by their health.
+const svgStyle = `rect{fill:#fff;stroke-width:2;rx:8} text{font-size:13px} text.q{font-size:12px}
+line{stroke-width:2;fill:none} .ok{stroke:#1a7f4b} .down{stroke:#c0262d} .unknown{stroke:#8a8f98;stroke-dasharray:5 4}
+@media (prefers-color-scheme:dark){rect{fill:#181c22}}
+`
+
+// WriteSVG draws the map.
 func (m Map) WriteSVG(w io.Writer) error {
 	at, width, height := m.place()
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" `+
-		`aria-label="%s">`+"\n", width, height, width, height, escape("The parts of "+m.Server))
-	b.WriteString(`<style>
-rect{fill:#fff;stroke-width:2;rx:8} text{font:13px system-ui,sans-serif;fill:#16191d} .n{font-weight:600;font-size:14px} .q{fill:#545c66;font-size:12px}
-line{stroke-width:2;fill:none} .ok{stroke:#1a7f4b} .down{stroke:#c0262d} .unknown{stroke:#8a8f98;stroke-dasharray:5 4}
-@media (prefers-color-scheme:dark){rect{fill:#181c22} text{fill:#e8ebef} .q{fill:#a5afba}}
-</style>
-`)
+	d := svg.Picture{Title: "The parts of " + m.Server, Style: svgStyle}
 	for _, l := range m.Links {
 		a, z := at[l.From], at[l.To]
-		fmt.Fprintf(&b, `<line class="%s" x1="%d" y1="%d" x2="%d" y2="%d"><title>%s</title></line>`+"\n", l.Health,
+		d.Add(`<line class="%s" x1="%d" y1="%d" x2="%d" y2="%d"><title>%s</title></line>`, string(l.Health),
 			a[0]+boxWidth/2, a[1]+boxHeight/2, z[0]+boxWidth/2, z[1]+boxHeight/2,
-			escape(l.From+" → "+l.To+": "+l.About+" ("+string(l.Health)+")"))
+			l.From+" → "+l.To+": "+l.About+" ("+string(l.Health)+")")
 	}
 	for _, p := range m.Parts {
 		x, y := at[p.Name()][0], at[p.Name()][1]
-		fmt.Fprintf(
-			&b,
-			`<g><title>%s</title><rect class="%s" x="%d" y="%d" width="%d" height="%d"/>`,
-			escape(p.Because),
-			p.Health,
-			x,
-			y,
-			boxWidth,
-			boxHeight,
-		)
+		d.Rect(svg.Rect{X: x, Y: y, Width: boxWidth, Height: boxHeight, Class: string(p.Health), Title: p.Because})
 		lines := []string{marks[p.Health] + " " + p.Name(), strings.TrimSpace(strings.Join([]string{string(p.Health),
 			p.Version, age(p.Age)}, " ")), p.Load, p.Because}
 		for i, text := range lines {
 			class := "q"
 			if i == 0 {
-				class = "n"
+				class = "t"
 			}
-			fmt.Fprintf(
-				&b,
-				`<text class="%s" x="%d" y="%d">%s</text>`,
-				class,
-				x+10,
-				y+20+18*i,
-				escape(shorten(text, 38)),
-			)
+			d.Text(class, x+10, y+20+18*i, svg.Shorten(text, 38))
 		}
-		b.WriteString("</g>\n")
 	}
-	b.WriteString("</svg>\n")
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-func escape(s string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // to memory
-	return b.String()
-}
-
-func shorten(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-1]) + "…"
-	}
-	return s
+	return d.Write(w, width, height)
 }

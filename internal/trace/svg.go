@@ -1,17 +1,24 @@
 package trace
 
 import (
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
 	"time"
+
+	"github.com/gantry-project/gantry/internal/svg"
 )
 
 // Sizes of the drawing, in pixels.
 const (
 	svgRow, svgLabel, svgWidth, svgMargin = 22, 300, 700, 16
 )
+
+// svgStyle are the colours of spans, by who did what they show.
+const svgStyle = `rect{fill:#2f81d8} .stage{fill:#e7eaee;stroke:#545c66} .api{fill:#8a5bd6}
+.scheduler{fill:#2e9e63} .error{fill:#d3353c}
+@media (prefers-color-scheme:dark){.stage{fill:#262c34;stroke:#a5afba}}
+`
 
 // WriteSVG draws the spans as a waterfall: a row each, indented by depth, with its duration. It
 // needs no file beside it, and is light or dark as its viewer wants.
@@ -27,32 +34,19 @@ func (l PodTrace) WriteSVG(w io.Writer) error {
 		return svgMargin + svgLabel + float64(svgWidth)*float64(at.Sub(from))/float64(to.Sub(from))
 	}
 	width, height := 2*svgMargin+svgLabel+svgWidth+90, 2*svgMargin+svgRow*(len(rows)+2)
-	var b strings.Builder
-	title := fmt.Sprintf("The life of pod %s/%s", l.Ref.Namespace, l.Ref.Name)
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" `+
-		`aria-label="%s">`+"\n", width, height, width, height, svgText(title))
-	b.WriteString(`<style>
-text{font:12px system-ui,sans-serif;fill:#16191d} .t{font-size:14px;font-weight:600} .q{fill:#545c66} line{stroke:#d5d9df}
-rect{fill:#2f81d8} .stage{fill:#e7eaee;stroke:#545c66} .api{fill:#8a5bd6} .scheduler{fill:#2e9e63} .error{fill:#d3353c}
-@media (prefers-color-scheme:dark){text{fill:#e8ebef} .q{fill:#a5afba} line{stroke:#343b45} .stage{fill:#262c34;stroke:#a5afba}}
-</style>
-`)
-	fmt.Fprintf(&b, `<text class="t" x="%d" y="%d">%s</text>`+"\n", svgMargin, svgMargin+14, svgText(title+", from "+
-		from.UTC().Format(time.RFC3339Nano)))
+	p := svg.Picture{Title: fmt.Sprintf("The life of pod %s/%s", l.Ref.Namespace, l.Ref.Name), Style: svgStyle}
+	p.Text("t", svgMargin, svgMargin+14, p.Title+", from "+from.UTC().Format(time.RFC3339Nano))
 	for i, r := range rows {
 		y := svgMargin + svgRow*(i+2)
 		begin := x(r.span.Start)
 		wide := max(1.5, x(r.span.End)-begin)
-		fmt.Fprintf(&b, `<g><title>%s</title><line x1="%d" y1="%d" x2="%d" y2="%d"/>`+
-			`<text x="%d" y="%d">%s</text><rect class="%s" x="%.1f" y="%d" width="%.1f" height="12" rx="2"/>`+
-			`<text class="q" x="%.1f" y="%d">%s</text></g>`+"\n",
-			svgText(strings.TrimSpace(r.span.Note+" "+r.span.Error)), svgMargin, y-4, width-svgMargin, y-4,
-			svgMargin+14*r.depth, y+11, svgText(shorten(r.span.Name, 46-2*r.depth)), r.class(), begin, y+1, wide,
-			begin+wide+4, y+11, roundTook(r.span.Took()))
+		p.Add(`<g><title>%s</title>`, strings.TrimSpace(r.span.Note+" "+r.span.Error))
+		p.Line(svgMargin, y-4, width-svgMargin, y-4)
+		p.Text("", svgMargin+14*r.depth, y+11, svg.Shorten(r.span.Name, 46-2*r.depth))
+		p.Add(`<rect class="%s" x="%.1f" y="%d" width="%.1f" height="12" rx="2"/>`, r.class(), begin, y+1, wide)
+		p.Add(`<text class="q" x="%.1f" y="%d">%s</text></g>`, begin+wide+4, y+11, roundTook(r.span.Took()))
 	}
-	b.WriteString("</svg>\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return p.Write(w, width, height)
 }
 
 // waterfallRow is a span with its depth.
@@ -92,17 +86,4 @@ func roundTook(d time.Duration) string {
 		}
 	}
 	return d.String()
-}
-
-func svgText(s string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // to memory
-	return b.String()
-}
-
-func shorten(s string, most int) string {
-	if r := []rune(s); len(r) > most {
-		return string(r[:max(1, most-1)]) + "…"
-	}
-	return s
 }

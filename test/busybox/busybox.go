@@ -9,7 +9,7 @@ import (
 
 	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/test/images"
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 	"github.com/gantry-project/gantry/test/up"
 )
 

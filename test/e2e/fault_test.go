@@ -340,7 +340,7 @@ func TestStopAndStartAgain(t *testing.T) {
 	if err := c.Stop(); err != nil {
 		t.Fatalf("SIGTERM: %v, want no error", err)
 	}
-	c.Args = append(c.Args, "--stop-pods")
+	c.SetFlags("-v=2", "--stop-pods")
 	c.Start()
 	if err := c.Stop(); err != nil {
 		t.Fatalf("SIGTERM with --stop-pods: %v, want no error", err)
@@ -426,14 +426,14 @@ func TestRefusals(t *testing.T) {
 		setup func() []string
 		want  []string
 	}{
-		{"taken port", func() []string { return append(c.Args, "--secure-port", port(l)) },
+		{"taken port", func() []string { return c.UpCommand("--secure-port", port(l)) },
 			[]string{"port " + port(l), "is taken", "--secure-port"}},
-		{"bad node name", func() []string { return append(c.Args, "--node-name", "A_b") },
+		{"bad node name", func() []string { return c.UpCommand("--node-name", "A_b") },
 			[]string{"--node-name", "A_b"}},
-		{"unknown flag", func() []string { return append(c.Args, "--no-such-flag") },
+		{"unknown flag", func() []string { return c.UpCommand("--no-such-flag") },
 			[]string{"--no-such-flag", "--help"}},
 		{"bad configuration", func() []string {
-			return append(c.Args, "--kubelet-config",
+			return c.UpCommand("--kubelet-config",
 				c.file("kubelet.yaml",
 					"apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPodz: 3\n"))
 		}, []string{"maxPodz"}},
@@ -446,7 +446,7 @@ func TestRefusals(t *testing.T) {
 				0o600); err != nil {
 				t.Fatal(err)
 			}
-			return taken.Args
+			return taken.UpCommand()
 		}, []string{"etcd", "damaged", "--data-dir"}},
 	} {
 		t.Run(x.name, func(t *testing.T) {

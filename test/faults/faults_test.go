@@ -13,7 +13,7 @@ import (
 
 	"github.com/gantry-project/gantry/test/binaries"
 	"github.com/gantry-project/gantry/test/images"
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 )
 
 var (

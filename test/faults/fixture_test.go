@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/gantry-project/gantry/internal/cri"
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 	"github.com/gantry-project/gantry/test/wrappers"
 )
 

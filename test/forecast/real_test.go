@@ -21,6 +21,7 @@ import (
 	"github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/simulate/scenario"
 	"github.com/gantry-project/gantry/test/images"
+	"github.com/gantry-project/gantry/test/instance"
 	"github.com/gantry-project/gantry/test/ports"
 	"github.com/gantry-project/gantry/test/process"
 	"github.com/gantry-project/gantry/test/up"
@@ -122,7 +123,7 @@ func startSecond(t *testing.T, c *up.Cluster, config string) *secondNode {
 		defer network.Release()
 		s.roles.End()
 		c.Gantry("clean", "--data-dir", dir, "--bridge", network.Bridge, "--pod-cidr", network.PodCIDR)
-		for _, left := range append(up.Mounts(dir), up.Processes(dir)...) {
+		for _, left := range append(instance.Mounts(dir), up.Processes(dir)...) {
 			t.Errorf("left behind: %s", left)
 		}
 		if err := os.RemoveAll(dir); err != nil {

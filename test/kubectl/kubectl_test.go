@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/gantry-project/gantry/test/busybox"
+	"github.com/gantry-project/gantry/test/instance"
 	"github.com/gantry-project/gantry/test/ports"
-	"github.com/gantry-project/gantry/test/replay/instance"
 )
 
 const image = busybox.Image

@@ -24,7 +24,7 @@ import (
 	"github.com/gantry-project/gantry/internal/cri/crifake"
 	"github.com/gantry-project/gantry/test/binaries"
 	"github.com/gantry-project/gantry/test/images"
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 	"github.com/gantry-project/gantry/testcluster"
 )
 

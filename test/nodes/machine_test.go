@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/instance"
 	"github.com/gantry-project/gantry/test/binaries"
 	"github.com/gantry-project/gantry/test/images"
+	testinstance "github.com/gantry-project/gantry/test/instance"
 	"github.com/gantry-project/gantry/test/netns"
 	"github.com/gantry-project/gantry/test/process"
 	"github.com/gantry-project/gantry/test/up"
@@ -138,7 +139,7 @@ func (m *machine) remove() {
 		"tables"); strings.TrimSpace(left) != "" {
 		t.Errorf("left in the network of %s:\n%s", m.name, left)
 	}
-	for _, left := range append(up.Mounts(m.dir, instance.StateDir(m.dir)), up.Processes(m.dir)...) {
+	for _, left := range append(testinstance.Mounts(m.dir, instance.StateDir(m.dir)), up.Processes(m.dir)...) {
 		t.Errorf("left behind: %s", left)
 	}
 	cgroups, _ := filepath.Glob("/sys/fs/cgroup/*/gantry-" + instance.ID(m.dir))

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/gantry-project/gantry/test/binaries"
-	"github.com/gantry-project/gantry/test/replay/instance"
+	"github.com/gantry-project/gantry/test/instance"
 )
 
-// NewInstance prepares an instance of test/replay/instance from the built programs; flags are
+// NewInstance prepares an instance of test/instance from the built programs; flags are
 // further ones of `gantry up`. The instance is removed when the test ends, and reported when the
 // test has failed. The test is skipped where real containers cannot run.
 func NewInstance(t testing.TB, flags ...string) *instance.Instance {
@@ -25,9 +25,7 @@ func NewInstance(t testing.TB, flags ...string) *instance.Instance {
 		if t.Failed() {
 			t.Log(i.Report())
 		}
-		if err := i.Remove(); err != nil {
-			t.Error(err)
-		}
+		remove(t, i)
 	})
 	return i
 }

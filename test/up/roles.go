@@ -105,20 +105,6 @@ func Eventually(t testing.TB, within time.Duration, what string, ok func() (saw 
 	})
 }
 
-// Mounts are the lines of the mount table that name one of these directories.
-func Mounts(dirs ...string) (out []string) {
-	mounts, _ := os.ReadFile("/proc/mounts")
-	for line := range strings.Lines(string(mounts)) {
-		for _, dir := range dirs {
-			if strings.Contains(line, dir) {
-				out = append(out, "mount "+strings.TrimSpace(line))
-				break
-			}
-		}
-	}
-	return out
-}
-
 // Processes are those with this text in their command line, as its file and content.
 func Processes(text string) (out []string) {
 	procs, _ := filepath.Glob("/proc/[0-9]*/cmdline")

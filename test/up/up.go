@@ -1,22 +1,21 @@
 // Package up starts `gantry up` for a test: in a new directory, on free ports, with a network of
 // its own, removed and checked for leftovers when the test ends. Roles runs several processes of
-// Gantry, each with the flags that the test gives it.
-//
-// Tools that measure use test/replay/instance.
+// Gantry, each with the flags that the test gives it. What is started is an instance of
+// test/instance, which tools use without a test.
 package up
 
 import (
 	"context"
-	"fmt"
 	"net"
-	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gantry-project/gantry/test/binaries"
+	"github.com/gantry-project/gantry/test/instance"
 	"github.com/gantry-project/gantry/test/ports"
 	"github.com/gantry-project/gantry/test/process"
 )
@@ -28,12 +27,12 @@ const NodeReady = "node ready"
 // goroutine of the test.
 type Cluster struct {
 	TB         testing.TB
-	Bin        string // folder of built programs
-	Dir        string // data directory
-	Kubeconfig string // the administrator's
-	Args       []string
-	Network    *ports.Network
+	Bin        string           // folder of built programs
+	Dir        string           // data directory
+	Kubeconfig string           // the administrator's
 	Process    *process.Process // the last `gantry up`; nil before
+
+	instance *instance.Instance
 }
 
 // New prepares a cluster; nothing runs yet. Its bridge is called after prefix, a few letters that
@@ -42,20 +41,12 @@ type Cluster struct {
 func New(t testing.TB, prefix string, flags ...string) *Cluster {
 	t.Helper()
 	bin := binaries.Programs(t)
-	dir, err := os.MkdirTemp("/tmp", "gantry-"+prefix+"-")
+	i, err := instance.New(instance.Options{Binary: filepath.Join(bin, "gantry"), BinDir: bin, NodeIP: "127.0.0.1",
+		Prefix: prefix, Flags: flags})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &Cluster{TB: t, Bin: bin, Dir: dir, Kubeconfig: filepath.Join(dir, "kubeconfig")}
-	if c.Network, err = ports.ReserveNetwork(prefix); err != nil {
-		t.Fatal(err)
-	}
-	c.Args = []string{"up", "--data-dir", dir, "--node-name", "node-1", "--bridge", c.Network.Bridge,
-		"--pod-cidr", c.Network.PodCIDR, "--node-ip", "127.0.0.1"}
-	for _, flag := range []string{"--secure-port", "--kubelet-port"} {
-		c.Args = append(c.Args, flag, fmt.Sprint(FreePort(t)))
-	}
-	c.Args = append(c.Args, flags...)
+	c := &Cluster{TB: t, Bin: bin, Dir: i.Dir, Kubeconfig: i.Kubeconfig(), instance: i}
 	t.Cleanup(c.remove)
 	return c
 }
@@ -94,11 +85,10 @@ func (c *Cluster) Start() {
 // Launch runs `gantry up` without waiting.
 func (c *Cluster) Launch() {
 	c.TB.Helper()
-	p, err := process.Start(exec.Command(filepath.Join(c.Bin, "gantry"), c.Args...), filepath.Join(c.Dir, "gantry.log"))
-	if err != nil {
+	if err := c.instance.Start(); err != nil {
 		c.TB.Fatal(err)
 	}
-	c.Process = p
+	c.Process = c.instance.Process("up")
 }
 
 // WaitOutput waits until `gantry up` has printed a text.
@@ -145,39 +135,56 @@ func (c *Cluster) Gantry(args ...string) string {
 	return string(out)
 }
 
+// UpCommand is the command line with which Launch runs the program, and further flags.
+func (c *Cluster) UpCommand(flags ...string) []string {
+	return slices.Concat([]string{"up"}, c.instance.UpFlags(), flags)
+}
+
+// SetFlags sets the further flags of the next start.
+func (c *Cluster) SetFlags(flags ...string) { c.instance.Flags(flags...) }
+
 // Flag is the value of a flag of `gantry up`; empty when it is not given.
-func (c *Cluster) Flag(name string) string {
-	for i, a := range c.Args {
-		if a == name {
-			return c.Args[i+1]
-		}
+func (c *Cluster) Flag(name string) string { return flag(c.instance, name) }
+
+func flag(i *instance.Instance, name string) string {
+	all := i.UpFlags()
+	if at := slices.Index(all, name); at >= 0 {
+		return all[at+1]
 	}
 	return ""
 }
 
 // Leftovers names mounts, processes and links of this instance.
-func (c *Cluster) Leftovers() []string {
-	out := Mounts(c.Dir)
-	if _, err := net.InterfaceByName(c.Flag("--bridge")); err == nil {
-		out = append(out, "link "+c.Flag("--bridge"))
+func (c *Cluster) Leftovers() []string { return leftovers(c.instance) }
+
+func leftovers(i *instance.Instance) []string {
+	out := instance.Mounts(i.Traces()...)
+	if bridge := flag(i, "--bridge"); bridge != "" {
+		if _, err := net.InterfaceByName(bridge); err == nil {
+			out = append(out, "link "+bridge)
+		}
 	}
-	return append(out, Processes(c.Dir)...)
+	return append(out, Processes(i.Dir)...)
 }
 
-// remove stops what runs, removes everything of the instance and checks that nothing is left.
+// remove stops what runs, as a power cut would, and removes the instance.
 func (c *Cluster) remove() {
-	defer c.Network.Release()
 	if c.Process != nil {
 		if c.TB.Failed() {
 			c.TB.Log(c.Process.Report())
 		}
 		c.Process.Kill()
 	}
-	c.Gantry("clean", "--data-dir", c.Dir, "--bridge", c.Flag("--bridge"), "--pod-cidr", c.Flag("--pod-cidr"))
-	for _, left := range c.Leftovers() {
-		c.TB.Errorf("left behind: %s", left)
+	remove(c.TB, c.instance)
+}
+
+// remove removes everything of an instance and checks that nothing is left.
+func remove(t testing.TB, i *instance.Instance) {
+	t.Helper()
+	if err := i.Remove(); err != nil {
+		t.Error(err)
 	}
-	if err := os.RemoveAll(c.Dir); err != nil {
-		c.TB.Errorf("data directory: %v", err)
+	for _, left := range leftovers(i) {
+		t.Errorf("left behind: %s", left)
 	}
 }

@@ -3,12 +3,12 @@ package blocks
 import (
 	"cmp"
 	"fmt"
-	"html"
 	"io"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/gantry-project/gantry/internal/svg"
 )
 
 // Used is what Pods of a node take: milli-cores and bytes.
@@ -28,14 +28,11 @@ const (
 	svgBar, svgHead                        = 150, 62
 )
 
-const svgStyle = `<style>
-text{font:12px system-ui,sans-serif;fill:#16191d} .t{font-weight:600} .q{fill:#545c66} line{stroke:#d5d9df}
-.track{fill:#e7eaee} .asked{fill:#7fb2e5} .used{fill:#0b5cad} .bad{fill:#c0262d}
+const svgStyle = `text.t{font-size:12px} .track{fill:#e7eaee} .asked{fill:#7fb2e5} .used{fill:#0b5cad}
 .unscheduled{fill:none;stroke:#8a5bd6;stroke-width:3} .starting{fill:none;stroke:#2f81d8;stroke-width:3}
 .notready{fill:none;stroke:#d98a00;stroke-width:3} .ready{fill:#2e9e63} .failing{fill:#d3353c} .ending{fill:#7b8794}
 .succeeded{fill:#9bc9ae} .failed{fill:#8f1d22} .unknown{fill:#55606b}
-@media (prefers-color-scheme:dark){text{fill:#e8ebef} .q{fill:#a5afba} line{stroke:#343b45} .track{fill:#262c34}}
-</style>
+@media (prefers-color-scheme:dark){.track{fill:#262c34}}
 `
 
 // WriteSVG draws each node with what is requested and used of its cores and memory, and its Pods as
@@ -47,43 +44,41 @@ func (p Picture) WriteSVG(w io.Writer) error {
 		counts[x.State]++
 	}
 	nodes := slices.SortedFunc(slices.Values(p.Nodes), func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
-	var b strings.Builder
+	title := fmt.Sprintf("%d nodes, %d Pods", len(nodes), len(p.Pods))
+	d := svg.Picture{Title: title, Style: svgStyle}
+	d.Text("t", 8, 20, title+": requested (light) and used (dark) of what is allocatable")
 	y := 44
 	for i, s := range states {
 		if counts[s.state] > 0 {
 			x := 8 + i*106
-			fmt.Fprintf(&b, `<rect class="%s" x="%d" y="%d" width="10" height="10"/>`+
-				`<text x="%d" y="%d">%d %s</text>`+"\n", s.state, x, y-10, x+16, y-1, counts[s.state], s.state)
+			d.Rect(svg.Rect{X: x, Y: y - 10, Width: 10, Height: 10, Class: string(s.state)})
+			d.Text("", x+16, y-1, fmt.Sprintf("%d %s", counts[s.state], s.state))
 		}
 	}
 	y += 12
 	if free := rows[""]; len(free) > 0 {
-		y = drawRow(&b, y, Node{}, free)
+		y = drawRow(&d, y, Node{}, free)
 	}
 	for _, n := range nodes {
-		p.drawBars(&b, y, n, rows[n.Name])
-		y = drawRow(&b, y, n, rows[n.Name])
+		p.drawBars(&d, y, n, rows[n.Name])
+		y = drawRow(&d, y, n, rows[n.Name])
 	}
-	title := fmt.Sprintf("%d nodes, %d Pods", len(nodes), len(p.Pods))
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" `+
-		`role="img" aria-label="%s">`+"\n%s"+`<text class="t" x="8" y="20">%s: requested (light) and used (dark) of `+
-		"what is allocatable</text>\n%s</svg>\n", svgWidth, y+8, svgWidth, y+8, title, svgStyle, title, b.String())
-	return err
+	return d.Write(w, svgWidth, y+8)
 }
 
 // drawRow draws the name of a node and its Pods, and returns where the next row begins.
-func drawRow(b *strings.Builder, y int, n Node, pods []Pod) int {
+func drawRow(d *svg.Picture, y int, n Node, pods []Pod) int {
 	name, class := n.Name, "t"
 	switch {
 	case name == "":
 		name = fmt.Sprintf("No node yet: %d", len(pods))
 	case !n.Ready:
-		name, class = name+", not ready", "t bad"
+		name, class = name+", not ready", "t no"
 	case n.Cordoned:
-		name, class = name+", cordoned", "t bad"
+		name, class = name+", cordoned", "t no"
 	}
-	fmt.Fprintf(b, `<line x1="0" y1="%d" x2="%d" y2="%d"/><text class="%s" x="8" y="%d">%s</text>`+"\n", y, svgWidth, y,
-		class, y+18, html.EscapeString(name))
+	d.Line(0, y, svgWidth, y)
+	d.Text(class, 8, y+18, name)
 	slices.SortFunc(pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -92,8 +87,8 @@ func drawRow(b *strings.Builder, y int, n Node, pods []Pod) int {
 		if p.WaitsFor != "" {
 			title += ", waits for " + p.WaitsFor
 		}
-		fmt.Fprintf(b, `<rect class="%s" x="%d" y="%d" width="11" height="11"><title>%s</title></rect>`, p.State,
-			svgLeft+i%svgAcross*svgBlock, y+9+i/svgAcross*svgBlock, html.EscapeString(title))
+		d.Rect(svg.Rect{X: svgLeft + i%svgAcross*svgBlock, Y: y + 9 + i/svgAcross*svgBlock, Width: 11, Height: 11,
+			Class: string(p.State), Title: title})
 	}
 	lines := (len(pods) + svgAcross - 1) / svgAcross
 	height := 20 + lines*svgBlock
@@ -104,7 +99,7 @@ func drawRow(b *strings.Builder, y int, n Node, pods []Pod) int {
 }
 
 // drawBars draws what is requested and used of a node.
-func (p Picture) drawBars(b *strings.Builder, y int, n Node, pods []Pod) {
+func (p Picture) drawBars(d *svg.Picture, y int, n Node, pods []Pod) {
 	var asked Used
 	for _, x := range pods {
 		if x.State != Succeeded && x.State != Failed {
@@ -114,12 +109,12 @@ func (p Picture) drawBars(b *strings.Builder, y int, n Node, pods []Pod) {
 	used, known := p.Used[n.Name]
 	share := func(part, all int64) int { return int(min(svgBar, svgBar*part/max(all, 1))) }
 	bar := func(y int, label string, asked, used, all int64) {
-		fmt.Fprintf(b, `<rect class="track" x="8" y="%d" width="%d" height="10"/>`, y, svgBar)
-		fmt.Fprintf(b, `<rect class="asked" x="8" y="%d" width="%d" height="10"/>`, y, share(asked, all))
+		d.Rect(svg.Rect{X: 8, Y: y, Width: svgBar, Height: 10, Class: "track"})
+		d.Rect(svg.Rect{X: 8, Y: y, Width: share(asked, all), Height: 10, Class: "asked"})
 		if known {
-			fmt.Fprintf(b, `<rect class="used" x="8" y="%d" width="%d" height="4"/>`, y+3, share(used, all))
+			d.Rect(svg.Rect{X: 8, Y: y + 3, Width: share(used, all), Height: 4, Class: "used"})
 		}
-		fmt.Fprintf(b, `<text class="q" x="%d" y="%d">%s</text>`+"\n", svgBar+16, y+9, label)
+		d.Text("q", svgBar+16, y+9, label)
 	}
 	bar(y+26, fmt.Sprintf("cores %s of %s", milli(asked.CPU), milli(n.CPU)), asked.CPU, used.CPU, n.CPU)
 	bar(y+43, fmt.Sprintf("memory %s of %s", bytes(asked.Memory), bytes(n.Memory)), asked.Memory, used.Memory, n.Memory)

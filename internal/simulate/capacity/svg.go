@@ -2,22 +2,23 @@ package capacity
 
 import (
 	"fmt"
-	"html"
 	"io"
-	"strings"
+
+	"github.com/gantry-project/gantry/internal/svg"
 )
 
-// Sizes of the picture, and its colors, readable on light and dark ground.
+// Sizes of the picture.
 const (
 	svgWidth, labelWidth, barWidth = 960, 380, 420
 	rowHeight                      = 22
-	colorFits, colorLacks          = "#3f9b5f", "#c0504d"
 	mostRows                       = 40 // of shapes, and of causes
 )
 
-// chart is a part of the picture: rows of one color below a heading.
+const svgStyle = ".fits{fill:#3f9b5f} .lacks{fill:#c0504d}\n"
+
+// chart is a part of the picture: rows of one colour below a heading.
 type chart struct {
-	heading, color string
+	heading, class string
 	rows           []bar
 }
 
@@ -45,20 +46,15 @@ func (a Answer) WriteSVG(w io.Writer) error {
 	if a.Limited {
 		more = " and maybe more"
 	}
-	title := fmt.Sprintf("%d%s fit on %d nodes", a.Fits, more, a.Nodes)
-	var b strings.Builder
-	y := chart{"Pods per node, by what nodes have", colorFits, shapes}.draw(&b, 40)
-	y = chart{"What runs out, by the number of nodes", colorLacks, causes}.draw(&b, y+14)
-	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" `+
-		`font-family="system-ui,sans-serif" font-size="12" fill="#667">`+"\n<title>%s</title>\n"+
-		`<text x="8" y="20" font-size="14">%s</text>`+"\n", svgWidth, y, html.EscapeString(title),
-		html.EscapeString(title))
-	_, err := io.WriteString(w, head+b.String()+"</svg>\n")
-	return err
+	d := svg.Picture{Title: fmt.Sprintf("%d%s fit on %d nodes", a.Fits, more, a.Nodes), Style: svgStyle}
+	d.Text("t", 8, 20, d.Title)
+	y := chart{"Pods per node, by what nodes have", "fits", shapes}.draw(&d, 40)
+	y = chart{"What runs out, by the number of nodes", "lacks", causes}.draw(&d, y+14)
+	return d.Write(w, svgWidth, y)
 }
 
 // draw draws the chart from y down and returns where the next may begin.
-func (c chart) draw(b *strings.Builder, y int) int {
+func (c chart) draw(d *svg.Picture, y int) int {
 	if len(c.rows) == 0 {
 		return y
 	}
@@ -66,20 +62,20 @@ func (c chart) draw(b *strings.Builder, y int) int {
 	for _, r := range c.rows {
 		most = max(most, r.value)
 	}
-	fmt.Fprintf(b, `<text x="8" y="%d" font-weight="600">%s</text>`+"\n", y+12, c.heading)
+	d.Text("t", 8, y+12, c.heading)
 	y += rowHeight
 	for i, r := range c.rows {
 		if i == mostRows {
-			fmt.Fprintf(b, `<text x="8" y="%d">and %d more</text>`+"\n", y+15, len(c.rows)-i)
+			d.Text("q", 8, y+15, fmt.Sprintf("and %d more", len(c.rows)-i))
 			return y + rowHeight
 		}
 		width := 1
 		if most > 0 {
 			width = max(1, int(barWidth*r.value/most/2))
 		}
-		fmt.Fprintf(b, `<text x="8" y="%d">%s</text><rect x="%d" y="%d" width="%d" height="%d" fill="%s"/>`+
-			`<text x="%d" y="%d">%s</text>`+"\n", y+15, html.EscapeString(r.label), labelWidth, y+3, width, rowHeight-6,
-			c.color, labelWidth+width+8, y+15, html.EscapeString(r.text))
+		d.Text("", 8, y+15, r.label)
+		d.Rect(svg.Rect{X: labelWidth, Y: y + 3, Width: width, Height: rowHeight - 6, Class: c.class})
+		d.Text("q", labelWidth+width+8, y+15, r.text)
 		y += rowHeight
 	}
 	return y

@@ -2,10 +2,11 @@ package forecast
 
 import (
 	"fmt"
-	"html"
 	"io"
 	"strings"
 	"time"
+
+	"github.com/gantry-project/gantry/internal/svg"
 )
 
 const (
@@ -15,37 +16,29 @@ const (
 	chartTop   = 50
 )
 
-// Colors are the fills of a Pod's stages, readable on light and dark ground.
-const (
-	colorWaiting  = "#9aa4b2"
-	colorStarting = "#e0a030"
-	colorReady    = "#3f9b5f"
-	colorLeaving  = "#c0504d"
-)
+// svgStyle are the colours of a Pod's stages, and of the curves of how many there are and are ready.
+const svgStyle = `.waiting{fill:#9aa4b2} .starting{fill:#e0a030} .ready{fill:#3f9b5f} .leaving{fill:#c0504d}
+polyline{fill:none;stroke-width:2} polyline.all{stroke:#9aa4b2} polyline.serving{stroke:#3f9b5f}
+`
 
 // WriteSVG draws the lives of the Pods as bars, and below them how many are ready.
 func (f *Forecast) WriteSVG(w io.Writer) error {
-	var b strings.Builder
 	end := max(f.end(), time.Second)
 	height := chartTop + rowHeight*len(f.Pods) + 40
 	if len(f.Capacity) > 0 {
 		height += capacityHeight + 40
 	}
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" `+
-		`font-family="system-ui,sans-serif" font-size="11" fill="#556">`+"\n", labelWidth+chartWidth+20, height)
-	title := fmt.Sprintf("%s %s: %s", f.Verb, strings.Join(f.Target, " "), f.Outcome.sentence())
-	fmt.Fprintf(&b, "<title>%s</title>\n<text x=\"8\" y=\"18\" font-size=\"13\">%s</text>\n", html.EscapeString(title),
-		html.EscapeString(title))
-	f.drawAxis(&b, end)
+	d := svg.Picture{Title: fmt.Sprintf("%s %s: %s", f.Verb, strings.Join(f.Target, " "), f.Outcome.sentence()),
+		Style: svgStyle}
+	d.Text("t", 8, 18, d.Title)
+	f.drawAxis(&d, end)
 	for i, p := range f.Pods {
-		p.draw(&b, chartTop+i*rowHeight, end)
+		p.draw(&d, chartTop+i*rowHeight, end)
 	}
 	if len(f.Capacity) > 0 {
-		f.drawCapacity(&b, chartTop+rowHeight*len(f.Pods)+30, end)
+		f.drawCapacity(&d, chartTop+rowHeight*len(f.Pods)+30, end)
 	}
-	b.WriteString("</svg>\n")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return d.Write(w, labelWidth+chartWidth+20, height)
 }
 
 // end is the last time that is drawn.
@@ -66,28 +59,26 @@ func (f *Forecast) end() time.Duration {
 
 func x(at, end time.Duration) int { return labelWidth + int(at*chartWidth/end) }
 
-func (f *Forecast) drawAxis(b *strings.Builder, end time.Duration) {
+func (f *Forecast) drawAxis(d *svg.Picture, end time.Duration) {
 	for i := range 9 {
 		at := end * time.Duration(i) / 8
-		fmt.Fprintf(b, `<line x1="%d" y1="%d" x2="%d" y2="%d" stroke="#8888" stroke-width=".5"/>`, x(at, end),
-			chartTop-8, x(at, end), chartTop+rowHeight*len(f.Pods))
-		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", x(at, end), chartTop-12, seconds(at))
+		d.Line(x(at, end), chartTop-8, x(at, end), chartTop+rowHeight*len(f.Pods))
+		d.Add(`<text class="q" x="%d" y="%d" text-anchor="middle">%s</text>`, x(at, end), chartTop-12, seconds(at))
 	}
 }
 
 // draw draws one Pod's bar.
-func (p Pod) draw(b *strings.Builder, y int, end time.Duration) {
+func (p Pod) draw(d *svg.Picture, y int, end time.Duration) {
 	label := p.Key()
 	if p.Node != "" {
 		label += " on " + p.Node
 	}
-	fmt.Fprintf(b, `<text x="8" y="%d">%s</text>`, y+12, html.EscapeString(label))
+	d.Text("", 8, y+12, label)
 	stages := []struct {
-		from  *time.Duration
-		color string
-		name  string
-	}{{p.Created, colorWaiting, "waits"}, {p.Scheduled, colorStarting, "starts"}, {p.Ready, colorReady, "is ready"},
-		{p.Leaves, colorLeaving, "leaves"}}
+		from        *time.Duration
+		class, name string
+	}{{p.Created, "waiting", "waits"}, {p.Scheduled, "starting", "starts"}, {p.Ready, "ready", "is ready"},
+		{p.Leaves, "leaving", "leaves"}}
 	if p.Created == nil {
 		zero := time.Duration(0)
 		stages[2].from = &zero // it was there before
@@ -106,22 +97,20 @@ func (p Pod) draw(b *strings.Builder, y int, end time.Duration) {
 				break
 			}
 		}
-		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%d" height="%d" fill="%s"><title>%s %s from %s to %s</title></rect>`,
-			x(*s.from, end), y+2, max(x(until, end)-x(*s.from, end), 1), rowHeight-5, s.color,
-			html.EscapeString(p.Key()), s.name, seconds(*s.from), seconds(until))
+		d.Rect(svg.Rect{X: x(*s.from, end), Y: y + 2, Width: max(x(until, end)-x(*s.from, end), 1), Height: rowHeight - 5,
+			Class: s.class, Title: fmt.Sprintf("%s %s from %s to %s", p.Key(), s.name, seconds(*s.from), seconds(until))})
 	}
-	b.WriteByte('\n')
 }
 
 const capacityHeight = 100
 
 // drawCapacity draws how many Pods there are, and how many of them are ready.
-func (f *Forecast) drawCapacity(b *strings.Builder, y int, end time.Duration) {
+func (f *Forecast) drawCapacity(d *svg.Picture, y int, end time.Duration) {
 	most := int32(1)
 	for _, m := range f.Capacity {
 		most = max(most, m.Total, m.Desired)
 	}
-	line := func(name, color string, of func(Capacity) int32) {
+	line := func(name, class string, of func(Capacity) int32) {
 		var points []string
 		last := int32(-1)
 		for _, m := range f.Capacity {
@@ -133,11 +122,9 @@ func (f *Forecast) drawCapacity(b *strings.Builder, y int, end time.Duration) {
 			points = append(points, fmt.Sprintf("%d,%d", x(m.At, end), h(last)))
 		}
 		points = append(points, fmt.Sprintf("%d,%d", x(end, end), y+capacityHeight-int(last)*capacityHeight/int(most)))
-		fmt.Fprintf(b,
-			`<polyline points="%s" fill="none" stroke="%s" stroke-width="2"><title>%s</title></polyline>`+"\n",
-			strings.Join(points, " "), color, name)
+		d.Add(`<polyline class="%s" points="%s"><title>%s</title></polyline>`, class, strings.Join(points, " "), name)
 	}
-	fmt.Fprintf(b, `<text x="8" y="%d">Pods: ready (green), all (grey); at most %d</text>`+"\n", y+12, most)
-	line("all Pods", colorWaiting, func(m Capacity) int32 { return m.Total })
-	line("ready Pods", colorReady, func(m Capacity) int32 { return m.Ready })
+	d.Text("", 8, y+12, fmt.Sprintf("Pods: ready (green), all (grey); at most %d", most))
+	line("all Pods", "all", func(m Capacity) int32 { return m.Total })
+	line("ready Pods", "serving", func(m Capacity) int32 { return m.Ready })
 }

@@ -2,10 +2,10 @@ package packet
 
 import (
 	"fmt"
-	"html"
 	"io"
 	"slices"
-	"strings"
+
+	"github.com/gantry-project/gantry/internal/svg"
 )
 
 // Sizes of the picture, in pixels, and the letters of a line.
@@ -13,28 +13,17 @@ const (
 	svgWidth, svgMargin, svgStep, svgLetters = 900, 16, 40, 130
 )
 
-const svgStyle = `<style>
-text{font:12px system-ui,sans-serif;fill:#16191d} .t{font-size:14px;font-weight:600} .q{fill:#545c66}
-line{stroke:#8a94a0}
-.passes{fill:#1a7f4b} .fails{fill:#c0262d} .unknown{fill:#9a5b00} .m{fill:#fff;font-weight:700}
-@media (prefers-color-scheme:dark){text{fill:#e8ebef} .q{fill:#a5afba}}
-</style>
+const svgStyle = `line{stroke:#8a94a0} circle.passes{fill:#1a7f4b} circle.fails{fill:#c0262d} circle.unknown{fill:#9a5b00}
+text.m{fill:#fff;font-weight:700}
 `
 
 // WriteSVG draws the steps of the packet: those that all take, then those of each endpoint.
 func (r Result) WriteSVG(w io.Writer) error {
-	var b strings.Builder
+	p := svg.Picture{Title: fmt.Sprintf("%s from %s to %s: %s", r.Protocol, r.From, r.To, r.Outcome), Style: svgStyle}
 	y := svgMargin + 14
-	line := func(class string, x int, text string) {
-		if letters := []rune(text); len(letters) > svgLetters {
-			text = string(letters[:svgLetters-1]) + "…"
-		}
-		fmt.Fprintf(&b, `<text class="%s" x="%d" y="%d">%s</text>`+"\n", class, x, y, html.EscapeString(text))
-	}
-	title := fmt.Sprintf("%s from %s to %s: %s", r.Protocol, r.From, r.To, r.Outcome)
-	line("t", svgMargin, title)
+	p.Text("t", svgMargin, y, svg.Shorten(p.Title, svgLetters))
 	y += 20
-	line("q", svgMargin, r.Cause)
+	p.Text("q", svgMargin, y, svg.Shorten(r.Cause, svgLetters))
 	ends := []string{""}
 	for _, s := range r.Steps {
 		if !slices.Contains(ends, s.Endpoint) {
@@ -46,7 +35,7 @@ func (r Result) WriteSVG(w io.Writer) error {
 		if end != "" {
 			x += 28
 			y += 26
-			line("t", x-12, "endpoint "+end)
+			p.Text("t", x-12, y, svg.Shorten("endpoint "+end, svgLetters))
 		}
 		first := true
 		for _, s := range r.Steps {
@@ -55,27 +44,27 @@ func (r Result) WriteSVG(w io.Writer) error {
 			}
 			y += svgStep
 			if !first {
-				fmt.Fprintf(&b, `<line x1="%d" y1="%d" x2="%d" y2="%d"/>`, x, y-svgStep+6, x, y-16)
+				p.Line(x, y-svgStep+6, x, y-16)
 			}
 			first = false
-			class, mark := "passes", "✓"
-			switch s.State {
-			case Failed:
-				class, mark = "fails", "×"
-			case Uncertain:
-				class, mark = "unknown", "?"
-			}
-			fmt.Fprintf(&b, `<circle class="%s" cx="%d" cy="%d" r="9"/>`+
-				`<text class="m" x="%d" y="%d" text-anchor="middle">%s</text>`, class, x, y-5, x, y-1, mark)
-			line("t", x+18, s.Name)
-			y += 15
-			line("q", x+18, s.Text)
-			y -= 15
+			s.draw(&p, x, y)
 		}
 		y += 15
 	}
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" `+
-		`role="img" aria-label="%s">`+"\n%s%s</svg>\n", svgWidth, y+svgMargin, svgWidth, y+svgMargin,
-		html.EscapeString(title), svgStyle, b.String())
-	return err
+	return p.Write(w, svgWidth, y+svgMargin)
+}
+
+// draw draws a step at a place.
+func (s Step) draw(p *svg.Picture, x, y int) {
+	class, mark := "passes", "✓"
+	switch s.State {
+	case Failed:
+		class, mark = "fails", "×"
+	case Uncertain:
+		class, mark = "unknown", "?"
+	}
+	p.Add(`<circle class="%s" cx="%d" cy="%d" r="9"/><text class="m" x="%d" y="%d" text-anchor="middle">%s</text>`, class,
+		x, y-5, x, y-1, mark)
+	p.Text("t", x+18, y, svg.Shorten(s.Name, svgLetters))
+	p.Text("q", x+18, y+15, svg.Shorten(s.Text, svgLetters))
 }

@@ -1,5 +1,5 @@
-// Package instance runs a Gantry of its own for tools that measure or compare: in a new directory,
-// on free ports, removed to the last trace.
+// Package instance runs a Gantry of its own for tests (through test/up) and for tools that measure
+// or compare: in a new directory, on free ports, removed to the last trace.
 //
 // In: where the programs are. Out: a running `gantry up` (or its roles as processes of their own),
 // kubectl, an administrator's client, images.
@@ -37,8 +37,9 @@ type Options struct {
 	Server []string // further flags of `gantry server` in a split instance
 
 	// Of the Pods' network. When empty they are made from Number; without a number they are this
-	// instance's alone on this machine until Remove.
-	Bridge, PodCIDR string
+	// instance's alone on this machine until Remove, and the bridge's name begins with Prefix, a few
+	// letters ("gyard" when empty).
+	Bridge, PodCIDR, Prefix string
 }
 
 // Instance is a Gantry and its directory.
@@ -88,7 +89,7 @@ func New(o Options) (*Instance, error) {
 		i.node, err = ports.Free()
 	}
 	if err == nil && o.Number == 0 && (o.Bridge == "" || o.PodCIDR == "") {
-		if i.network, err = ports.ReserveNetwork("gyard"); err == nil {
+		if i.network, err = ports.ReserveNetwork(cmp.Or(o.Prefix, "gyard")); err == nil {
 			i.o.Bridge, i.o.PodCIDR = cmp.Or(o.Bridge, i.network.Bridge), cmp.Or(o.PodCIDR, i.network.PodCIDR)
 		}
 	}
@@ -119,12 +120,17 @@ func (i *Instance) Start() error {
 		return i.run("server", "server", append([]string{"--data-dir", i.server(), "--secure-port", fmt.Sprint(i.port),
 			"--node-name", i.o.Node}, i.o.Server...)...)
 	}
-	args := append([]string{"--data-dir", i.Dir, "--secure-port", fmt.Sprint(i.port), "--node-name", i.o.Node},
+	return i.run("up", "up", i.UpFlags()...)
+}
+
+// UpFlags are the flags with which Start runs `gantry up`.
+func (i *Instance) UpFlags() []string {
+	flags := append([]string{"--data-dir", i.Dir, "--secure-port", fmt.Sprint(i.port), "--node-name", i.o.Node},
 		i.instanceFlags()...)
 	if i.o.Config != "" {
-		args = append(args, "--kubelet-config", i.o.Config)
+		flags = append(flags, "--kubelet-config", i.o.Config)
 	}
-	return i.run("up", "up", append(args, i.o.Flags...)...)
+	return append(flags, i.o.Flags...)
 }
 
 // Port is that of the API server.
@@ -216,6 +222,13 @@ func (i *Instance) logs(name string) []string {
 	return nil
 }
 
+// Process is the last one of that name that was started and was not ended by Kill or End; else nil.
+func (i *Instance) Process(name string) *process.Process {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.children[name]
+}
+
 // PID is the process of that name: "up", or a role of a split instance; 0 when it does not run.
 func (i *Instance) PID(name string) int {
 	i.mu.Lock()
@@ -275,7 +288,24 @@ func (i *Instance) Remove() error {
 	if i.network != nil {
 		i.network.Release()
 	}
+	if left := Mounts(i.Traces()...); len(left) > 0 { // removing files would reach what is mounted
+		return errors.Join(err, cleanErr, fmt.Errorf("left behind: %s", strings.Join(left, ", ")))
+	}
 	return errors.Join(err, cleanErr, os.RemoveAll(i.Dir))
+}
+
+// Mounts are the lines of the mount table that name one of these directories.
+func Mounts(dirs ...string) (out []string) {
+	mounts, _ := os.ReadFile("/proc/mounts")
+	for line := range strings.Lines(string(mounts)) {
+		for _, dir := range dirs {
+			if strings.Contains(line, dir) {
+				out = append(out, "mount "+strings.TrimSpace(line))
+				break
+			}
+		}
+	}
+	return out
 }
 
 // Kubeconfig is the administrator's.
