@@ -86,7 +86,7 @@ func (t board) draw(p *svg.Picture, y int) {
 	}
 	for i, name := range t.scorers {
 		head := fmt.Sprintf("%s ×%d", svg.Shorten(name, 14), t.weights[name])
-		p.Text("", column(len(t.filters) + i), y-6, head)
+		p.Text("", column(len(t.filters)+i), y-6, head)
 	}
 	total := column(len(t.filters) + len(t.scorers))
 	if len(t.Scores) > 0 {

@@ -33,9 +33,8 @@ func TestScheduled(t *testing.T) {
 	Eventually(t, "the threads have run longer", func() bool { ran, _ := scheduled(); return ran > before })
 }
 
-// The context ends when the time is over, and not before: a stopwatch never shows more than a clock,
-// so by the clock it ends no earlier either. Another stopwatch may show less, as it leaves out waits
-// of its own.
+// The context ends when the time is over, and not before. A stopwatch never shows more than a
+// clock; another stopwatch may show less, as it leaves out waits of its own.
 func TestWithPatience(t *testing.T) {
 	const most = 20 * time.Millisecond
 	began := time.Now()

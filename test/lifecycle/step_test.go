@@ -201,8 +201,8 @@ func (l *podLife) sh(container, text string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// shToTheEnd runs a shell text in a container whose effect ends the container: on a busy machine the
-// shell is killed with it before it has ended itself.
+// shToTheEnd runs a shell text in a container whose effect ends the container: on a busy machine
+// the shell is killed with it before it has ended itself.
 func (l *podLife) shToTheEnd(container, text string) {
 	l.Helper()
 	const killed = 137

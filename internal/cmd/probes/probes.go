@@ -59,7 +59,7 @@ func New(io cli.IO) *cobra.Command {
 			return p.run(c.Context())
 		},
 	}
-	p.Flags(c, "text (default), yaml, json")
+	p.Flags(c, "text (default), yaml, json, svg")
 	f := c.Flags()
 	f.DurationVar(&p.ask.P95, "p95", 0, "95th percentile of the time a healthy endpoint takes to answer")
 	f.DurationVar(&p.ask.P99, "p99", 0, "99th percentile of it")
@@ -81,8 +81,8 @@ func New(io cli.IO) *cobra.Command {
 }
 
 func (p *command) run(ctx context.Context) error {
-	if !slices.Contains([]string{"", "text", "yaml", "json"}, p.Output) {
-		return cli.UsageError(fmt.Errorf("output %q: must be text, yaml or json", p.Output))
+	if !slices.Contains([]string{"", "text", "yaml", "json", "svg"}, p.Output) {
+		return cli.UsageError(fmt.Errorf("output %q: must be text, yaml, json or svg", p.Output))
 	}
 	var err error
 	if p.ask.Restart, err = probeplan.ReadWindow(p.restart); err != nil {
@@ -138,6 +138,8 @@ func (p *command) write(plan probeplan.Plan, seen probeplan.Measured) error {
 			out.Measured = &seen
 		}
 		return cli.WriteJSON(p.Out, out)
+	case "svg":
+		return plan.WriteSVG(p.Out)
 	case "yaml":
 		text, err := plan.YAML()
 		if err != nil {

@@ -117,7 +117,7 @@ func TestBadInput(t *testing.T) {
 		{"--p99 200ms --port 70000", "--port"},
 		{"--p99 200ms --readiness-path ready", `--readiness-path "ready": must begin with /`},
 		{"--p99 200ms --readiness-path /a --liveness-path /a", "endpoints of their own"},
-		{"--p99 200ms -o table", `output "table": must be text, yaml or json`},
+		{"--p99 200ms -o table", `output "table": must be text, yaml, json or svg`},
 		{"--p99 30s --restart high", "no liveness probe gives a hung container up"},
 		{"--from service/web", "is not a Pod"},
 		{"--p99 200ms extra", "unknown command"},
@@ -159,5 +159,19 @@ func TestFromAPod(t *testing.T) {
 	if _, err := run(t, "--from", "pod/web", "--kubeconfig", file); err == nil ||
 		!strings.Contains(err.Error(), "probe") {
 		t.Errorf("a Pod whose answers nobody measured got %v", err)
+	}
+}
+
+// The picture has the time line of a hang and what was asked for, with the arithmetic.
+func TestThePictureShowsTheHang(t *testing.T) {
+	out, err := run(t, "--p99", "200ms", "--start-time", "60s", "-o", "svg")
+	if err != nil || !strings.HasPrefix(out, "<svg ") {
+		t.Fatalf("got %v %s, want a picture", err, out)
+	}
+	for _, want := range []string{"readiness: leaves the traffic", "asked for: restarted within", "30 s to 90 s",
+		"startup: a start that takes longer is ended", " × "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the picture lacks %q, want it:\n%s", want, out)
+		}
 	}
 }

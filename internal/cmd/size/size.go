@@ -61,7 +61,7 @@ func New(streams cli.IO) *cobra.Command {
 		s.in = c.InOrStdin()
 		return s.run(c.Context())
 	}
-	s.Flags(c, "text (default), json; yaml: the KubeletConfiguration alone")
+	s.Flags(c, "text (default), json, svg; yaml: the KubeletConfiguration alone")
 	f := c.Flags()
 	f.StringArrayVar(&s.usage, "usage", nil,
 		"file with usage, - for standard input; as cpu=FILE or memory=FILE where series have no names; may be given "+
@@ -100,8 +100,8 @@ func (s *sizeCommand) validate() error {
 		return cli.UsageError(errors.New("a node's size is --cpu and --memory"))
 	case s.config != "" && !sized:
 		return cli.UsageError(errors.New("--config is judged against a node's size: --node, or --cpu and --memory"))
-	case !slices.Contains([]string{"", "text", "json", "yaml"}, s.Output):
-		return cli.UsageError(fmt.Errorf("output %q: must be text, json or yaml", s.Output))
+	case !slices.Contains([]string{"", "text", "json", "svg", "yaml"}, s.Output):
+		return cli.UsageError(fmt.Errorf("output %q: must be text, json, svg or yaml", s.Output))
 	case s.Output == "yaml" && !sized:
 		return cli.UsageError(errors.New("-o yaml is the KubeletConfiguration of a node: --node, or --cpu and " +
 			"--memory"))
@@ -228,6 +228,8 @@ func (s *sizeCommand) write(a answer) error {
 	switch s.Output {
 	case "json":
 		return cli.WriteJSON(s.Out, a)
+	case "svg":
+		return sizing.Picture{Containers: a.Containers, Node: a.Node}.WriteSVG(s.Out)
 	case "yaml":
 		raw, err := yaml.Marshal(a.Node.Settings())
 		if err == nil {

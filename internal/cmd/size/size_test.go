@@ -134,3 +134,18 @@ func TestBadCalls(t *testing.T) {
 		}
 	}
 }
+
+// The picture has each container with its request, and the parts of the node with what is reserved.
+func TestThePictureShowsRequestsAndReservations(t *testing.T) {
+	const usage = "container,cpu,memory\nweb,0.5,100Mi\nweb,0.7,150Mi\n"
+	code, out := call(t, usage, "--usage", "-", "--cpu", "4", "--memory", "16Gi", "-o", "svg")
+	if code != 0 || !strings.HasPrefix(out, "<svg ") {
+		t.Fatalf("got %d %s, want a picture", code, out)
+	}
+	for _, want := range []string{"web", "cpu: request 700m", "memory: request 150Mi, limit ", "the node&#39;s cpu: 4",
+		"kubeReserved ", "systemReserved ", `class="eviction"`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the picture lacks %q, want it:\n%s", want, out)
+		}
+	}
+}

@@ -16,7 +16,8 @@ const (
 	chartTop   = 50
 )
 
-// svgStyle are the colours of a Pod's stages, and of the curves of how many there are and are ready.
+// svgStyle are the colours of a Pod's stages, and of the curves of how many Pods there are, and are
+// ready.
 const svgStyle = `.waiting{fill:#9aa4b2} .starting{fill:#e0a030} .ready{fill:#3f9b5f} .leaving{fill:#c0504d}
 polyline{fill:none;stroke-width:2} polyline.all{stroke:#9aa4b2} polyline.serving{stroke:#3f9b5f}
 `
@@ -97,8 +98,9 @@ func (p Pod) draw(d *svg.Picture, y int, end time.Duration) {
 				break
 			}
 		}
-		d.Rect(svg.Rect{X: x(*s.from, end), Y: y + 2, Width: max(x(until, end)-x(*s.from, end), 1), Height: rowHeight - 5,
-			Class: s.class, Title: fmt.Sprintf("%s %s from %s to %s", p.Key(), s.name, seconds(*s.from), seconds(until))})
+		from := x(*s.from, end)
+		d.Rect(svg.Rect{X: from, Y: y + 2, Width: max(x(until, end)-from, 1), Height: rowHeight - 5, Class: s.class,
+			Title: fmt.Sprintf("%s %s from %s to %s", p.Key(), s.name, seconds(*s.from), seconds(until))})
 	}
 }
 

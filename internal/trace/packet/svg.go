@@ -63,8 +63,8 @@ func (s Step) draw(p *svg.Picture, x, y int) {
 	case Uncertain:
 		class, mark = "unknown", "?"
 	}
-	p.Add(`<circle class="%s" cx="%d" cy="%d" r="9"/><text class="m" x="%d" y="%d" text-anchor="middle">%s</text>`, class,
-		x, y-5, x, y-1, mark)
+	p.Add(`<circle class="%s" cx="%d" cy="%d" r="9"/>`, class, x, y-5)
+	p.Add(`<text class="m" x="%d" y="%d" text-anchor="middle">%s</text>`, x, y-1, mark)
 	p.Text("t", x+18, y, svg.Shorten(s.Name, svgLetters))
 	p.Text("q", x+18, y+15, svg.Shorten(s.Text, svgLetters))
 }
