@@ -159,7 +159,8 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 			return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.PodStatus.RuntimeName, V136: o.PodStatus.V136}
 		},
 		Events: k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
-		Readings:       podworker.Readings{Memory: k.memoryStats, VolumeHealth: k.volumeHealth},
+		Readings: podworker.Readings{Memory: k.memoryStats, VolumeHealth: k.volumeHealth,
+			RecursiveReadOnly: k.recursiveReadOnly},
 		ResyncInterval: o.Config.SyncFrequency.Duration,
 	})
 }

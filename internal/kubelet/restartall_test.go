@@ -1,6 +1,7 @@
 package kubelet_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,49 @@ func TestRestartAllContainers(t *testing.T) {
 		}
 		if r.events.count("Warning BackOff") != 0 || r.events.count("Normal Killing: killing") == 0 {
 			t.Errorf(`got %v, want 0 times "Warning BackOff" and count other than 0`, r.events.text())
+		}
+	})
+}
+
+// containerState finds the containers of a recorded state: name, state, restart count.
+var containerState = regexp.MustCompile(`\[(\w+ \w+)(,RestartingAllContainers)?[^\[]*? n=(\d+)\]`)
+
+// From the end of the container that asks for it to the removal of all records nothing new is
+// shown; then all containers are, at once, with their restart counts one higher: also that of a
+// sidecar that was started again before. Then the Pod waits for its sidecars as at its begin.
+func TestRestartAllContainersIsShownInOneStep(t *testing.T) {
+	runTest(t, func(r *rig) {
+		never, always := v1.ContainerRestartPolicyNever, v1.ContainerRestartPolicyAlways
+		watcher := scriptContainer("watcher", "sleep 5; exit 42")
+		watcher.RestartPolicy = &never
+		watcher.RestartPolicyRules = []v1.ContainerRestartRule{{
+			Action: v1.ContainerRestartRuleActionRestartAllContainers,
+			ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn,
+				Values: []int32{42}},
+		}}
+		p := pod("job", scriptContainer("worker", runs), watcher)
+		crashes, steady := scriptContainer("crashes", "sleep 2; exit 1"), scriptContainer("steady", runs)
+		crashes.RestartPolicy, steady.RestartPolicy = &always, &always
+		p.Spec.InitContainers = []v1.Container{crashes, steady}
+		r.faultOf("job", "StartContainer", "delay(300ms)")
+		r.create(p)
+		recording := r.recordStates("default")
+		r.advance(12 * time.Second)
+		var seen []string
+		for _, s := range recording.states() {
+			phase, _, _ := strings.Cut(strings.TrimPrefix(s, "job "), " ")
+			for _, c := range containerState.FindAllStringSubmatch(s, -1) {
+				phase += " " + c[1] + strings.Replace(c[2], ",RestartingAllContainers", " removed", 1) + " " + c[3]
+			}
+			seen = append(seen, phase)
+		}
+		got := strings.Join(seen, "\n")
+		const want = `Running crashes terminated 1 steady running 0 watcher terminated 0 worker running 0
+Running crashes waiting removed 2 steady waiting removed 1 watcher waiting removed 1 worker waiting removed 1
+`
+		const awaited = "Pending crashes running 2 steady waiting 1 watcher waiting 1 worker waiting 1"
+		if !strings.Contains(got, want) || !strings.Contains(got, awaited) {
+			t.Errorf("got\n%s\nwant in it\n%s%s", got, want, awaited)
 		}
 	})
 }

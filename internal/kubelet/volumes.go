@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net/http"
+	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/probe/dial"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/configmap"
@@ -78,4 +80,27 @@ func (a volumeAPI) GetVolume(ctx context.Context, name string) (*v1.PersistentVo
 func hookTransport(d dial.Func) http.RoundTripper {
 	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
 		DialContext: d} //nolint:gosec // see hookClient
+}
+
+// recursiveReadOnly tells whether a mount of the Pod asks to be read-only with everything below it
+// where that is possible, and the runtime handler of its class can do it.
+func (k *Kubelet) recursiveReadOnly(p *v1.Pod) bool {
+	asks := slices.ContainsFunc(podplan.Members(p), func(m podplan.Member) bool {
+		return slices.ContainsFunc(m.VolumeMounts, func(v v1.VolumeMount) bool {
+			return v.RecursiveReadOnly != nil && *v.RecursiveReadOnly == v1.RecursiveReadOnlyIfPossible
+		})
+	})
+	n := k.node.getOrInitial()
+	if !asks || n == nil {
+		return false
+	}
+	class := ""
+	if p.Spec.RuntimeClassName != nil {
+		class = *p.Spec.RuntimeClassName
+	}
+	handler, err := k.cluster.RuntimeHandler(context.Background(), class)
+	return err == nil && slices.ContainsFunc(n.Status.RuntimeHandlers, func(h v1.NodeRuntimeHandler) bool {
+		return h.Name == handler && h.Features != nil && h.Features.RecursiveReadOnlyMounts != nil &&
+			*h.Features.RecursiveReadOnlyMounts
+	})
 }

@@ -54,6 +54,7 @@ type operation struct {
 	applied     podplan.Applied
 	step        func(what string) (end func())
 	cgroupReady func()
+	hooks       context.Context
 	// of the image volumes that the container being started mounts, by volume
 	images map[string]*runtimeapi.ImageSpec
 }
@@ -65,6 +66,9 @@ type Job struct {
 	Applied  podplan.Applied  // sizes that are in force
 	// called when a container's postStart hook begins, and when it has succeeded
 	HookRunning func(container string, runs bool)
+	// Hooks ends with the Pod's grace period: a postStart hook that runs when the Pod is told to
+	// stop, which ends the context of the action, may take until then. Nil: it ends with the action
+	Hooks context.Context
 	// called when a call to the runtime begins that may hang; may be nil
 	Step func(what string) (end func())
 	// called by PrepareVolumes when the sandbox may be begun beside it: its cgroup is there and no
@@ -75,7 +79,10 @@ type Job struct {
 // Do performs one action.
 func (h *Executor) Do(ctx context.Context, j Job, a podplan.Action) error {
 	c := &operation{executor: h, pod: j.Pod, observed: j.Observed, applied: j.Applied, state: h.stateOf(j.Pod.UID),
-		hookRunning: j.HookRunning, step: j.Step, cgroupReady: j.CgroupReady}
+		hookRunning: j.HookRunning, step: j.Step, cgroupReady: j.CgroupReady, hooks: j.Hooks}
+	if c.hooks == nil {
+		c.hooks = ctx
+	}
 	if c.step == nil {
 		c.step = func(string) func() { return func() {} }
 	}

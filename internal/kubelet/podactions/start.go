@@ -74,7 +74,7 @@ func (c *operation) runContainer(ctx context.Context, m podplan.Member, a podpla
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	callCtx, done := withStartGrace(ctx)
+	callCtx, done := withStartGrace(c.hooks)
 	defer done()
 	if err := c.callLimited(ctx, containerPriority, "start container "+a.Name,
 		func() error { return c.executor.d.Runtime.StartContainer(callCtx, id) }); err != nil {
@@ -86,11 +86,11 @@ func (c *operation) runContainer(ctx context.Context, m podplan.Member, a podpla
 	if !hook {
 		return nil
 	}
-	if err := c.runHook(ctx, m, id, m.Lifecycle.PostStart); err != nil {
+	if err := c.runHook(c.hooks, m, id, m.Lifecycle.PostStart); err != nil {
 		c.executor.d.Events.Hook(c.pod, a.Name, "FailedPostStartHook", "PostStartHook failed")
 		k := podplan.Kill{ID: id, Name: a.Name, Kind: m.Kind, Grace: pod.GracePeriod(&c.pod.Spec),
 			Event: "FailedPostStartHook", Cause: "postStart hook failed", RunPreStop: true}
-		if stopErr := c.killContainers(ctx, podplan.Stop{Kills: []podplan.Kill{k}}); stopErr != nil {
+		if stopErr := c.killContainers(c.hooks, podplan.Stop{Kills: []podplan.Kill{k}}); stopErr != nil {
 			err = errors.Join(err, stopErr)
 		}
 		return newRefusal(reason.PostStartHookError, err)
@@ -99,8 +99,9 @@ func (c *operation) runContainer(ctx context.Context, m podplan.Member, a podpla
 	return nil
 }
 
-// startGrace is how long a stop waits for a start that is under way: half a start would leave a
-// container that failed, and of a sandbox that is given up nobody knows whether it comes.
+// startGrace is how long a stop waits for a start that is under way: of a sandbox that is given up
+// nobody knows whether it comes. A container that is being started has the Pod's grace period
+// beside: half a start would leave one that failed.
 const startGrace = 2 * time.Second
 
 // ErrNoWait is the cause of ending a context when what is under way is not to be waited for.

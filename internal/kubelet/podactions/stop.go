@@ -50,7 +50,7 @@ func (c *operation) killContainer(ctx context.Context, k podplan.Kill, deadline 
 		c.executor.d.Events.Killing(c.pod, k.Name, k.Event)
 		c.put(journal.Killing{Container: k.Name, Cause: k.Cause, Grace: int64(k.Grace / time.Second)})
 	}
-	c.preStop(ctx, k, deadline)
+	defer c.preStop(ctx, k, deadline)()
 	if err := turns.wait(ctx, k.Order, deadline); err != nil {
 		return err
 	}
@@ -75,27 +75,44 @@ func (c *operation) stopContainer(ctx context.Context, k podplan.Kill, seconds i
 	return c.executor.d.Runtime.StopContainer(ctx, k.ID, seconds)
 }
 
-// preStop runs the container's hook once, until the deadline at most (upstream:
-// executePreStopHook).
-func (c *operation) preStop(ctx context.Context, k podplan.Kill, deadline time.Time) {
+// preStop runs the container's hook once, and waits for its end until the deadline at most
+// (upstream: executePreStopHook). A hook that is not over then runs on until what is returned is
+// called, as that of a container that is stopped meanwhile: it has failed if it does so by itself;
+// one that only sleeps does not.
+func (c *operation) preStop(ctx context.Context, k podplan.Kill, deadline time.Time) (end func()) {
 	m, known := podplan.MemberOf(c.pod, k.Name)
 	if !k.RunPreStop || !known || m.Lifecycle == nil || m.Lifecycle.PreStop == nil || time.Until(deadline) <= 0 ||
 		!c.state.markOnce(c.state.preStopped, k.ID) {
-		return
+		return func() {}
 	}
 	startedAt := time.Now()
-	limited, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
+	hookCtx, cancel := context.WithCancel(ctx)
 	log := klog.FromContext(ctx).WithValues("container", k.Name)
 	log.Info("Waiting for the preStop hook", "atMost", time.Until(deadline).Round(time.Millisecond))
-	step := journal.StopStep{Container: k.Name, Step: "preStop"}
-	if err := c.runHook(limited, m, k.ID, m.Lifecycle.PreStop); err != nil && ctx.Err() == nil {
-		step.Message = err.Error()
+	over, failed := make(chan struct{}), ""
+	go func() {
+		defer close(over)
+		err := c.runHook(hookCtx, m, k.ID, m.Lifecycle.PreStop)
+		if err == nil || ctx.Err() != nil || hookCtx.Err() != nil && m.Lifecycle.PreStop.Sleep != nil {
+			return
+		}
+		failed = err.Error()
 		c.executor.d.Events.Hook(c.pod, k.Name, "FailedPreStopHook", "PreStopHook failed")
+	}()
+	step := journal.StopStep{Container: k.Name, Step: "preStop"}
+	limit := time.NewTimer(time.Until(deadline))
+	defer limit.Stop()
+	select {
+	case <-over:
+		step.Message = failed
+	case <-limit.C:
+		step.Message = "not over when the grace period is"
 	}
 	step.Took = journal.Took(time.Since(startedAt))
-	log.Info("The preStop hook is over", "took", time.Since(startedAt).Round(time.Millisecond), "failed", step.Message)
+	log.Info("The preStop hook is over", "took", time.Since(startedAt).Round(time.Millisecond),
+		"failed", step.Message)
 	c.put(step)
+	return func() { cancel(); <-over }
 }
 
 // markOnce tells whether an id is new to a set, and puts it there.

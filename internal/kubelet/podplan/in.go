@@ -61,6 +61,7 @@ type Health struct {
 type Try struct {
 	Refusal  *reason.Refusal // Code is the waiting reason
 	Count    int             // failures in a row
+	SeenAt   time.Time       // when the Pod was looked at for the plan of the last one
 	FailedAt time.Time       // of the last one
 }
 
@@ -123,15 +124,19 @@ func (in In) newSandbox(at time.Time) bool {
 // waitsForRetry tells whether a failed try is not repeated yet, and has the plan wake when it is. A
 // container's start is tried again soon when something else of the Pod has just started or ended,
 // else every ten seconds; so does upstream, which tries all containers with each look at a Pod that
-// has changed, and sees a change up to a second after it.
+// has changed, and sees a change up to a second after it. A later try was made for the changes that
+// were seen before it; of the first, none was.
 func (in In) waitsForRetry(p *Plan, name string) bool {
 	t, failed := in.Tries[name]
-	next := t.Next()
+	next, unseen := t.Next(), t.SeenAt
+	if t.Count <= 1 || unseen.IsZero() {
+		unseen = t.FailedAt.Add(-firstRetry)
+	}
 	switch {
 	case name == PrepareVolumesTry:
 		next = t.FailedAt.Add(volume.BackOff(t.Count))
 	case !IsContainerTry(name):
-	case in.Observed.othersChanged(name, t.FailedAt.Add(-firstRetry)) || t.Count <= 1 && in.newSandbox(t.FailedAt):
+	case in.Observed.othersChanged(name, unseen) || t.Count <= 1 && in.newSandbox(t.FailedAt):
 		next = t.FailedAt.Add(firstRetry)
 	default:
 		next = t.FailedAt.Add(laterRetry)

@@ -96,10 +96,11 @@ func (o Observed) Previous(c *Container) *Container {
 	return nil
 }
 
-// othersChanged tells whether a container of another name has started or ended since.
+// othersChanged tells whether a container of another name has started or ended since the Pod was
+// looked at.
 func (o Observed) othersChanged(name string, since time.Time) bool {
 	return slices.ContainsFunc(o.Containers, func(c Container) bool {
-		return c.Name != name && (c.Started.After(since) || c.Finished.After(since))
+		return c.Name != name && (!c.Started.Before(since) || c.Finished.After(since))
 	})
 }
 

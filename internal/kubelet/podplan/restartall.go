@@ -1,6 +1,7 @@
 package podplan
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -61,7 +62,7 @@ func restartAllContainers(in In, p *Plan) bool {
 		if m.Kind == Ephemeral {
 			continue
 		}
-		for _, c := range in.Observed.Containers {
+		for _, c := range slices.Backward(in.Observed.Containers) { // the newest of a name keeps its restart count
 			switch {
 			case c.Name != m.Name || c.Sandbox != sandbox.ID || c.ID == by.ID:
 			case c.alive():

@@ -277,7 +277,8 @@ func (w *simulation) resize(name, cpu string) error {
 func (w *simulation) start(a podplan.Start) bool {
 	if f, bad := w.fails[a.Name]; bad && w.now.Before(f.until) {
 		t := w.tries[a.Name]
-		w.tries[a.Name] = podplan.Try{Refusal: &reason.Refusal{Code: f.code}, Count: t.Count + 1, FailedAt: w.now}
+		w.tries[a.Name] = podplan.Try{Refusal: &reason.Refusal{Code: f.code}, Count: t.Count + 1,
+			SeenAt: w.now, FailedAt: w.now}
 		w.log("%s: %s", a.Name, f.code)
 		return false
 	}

@@ -16,12 +16,12 @@ type Tries map[string]Try
 // Succeeded forgets the failures of an action that was done.
 func (t Tries) Succeeded(a Action) { delete(t, tryName(a)) }
 
-// Failed counts a failure, whose refusal it returns: the one that err wraps, or one with the code
-// of the action. news: it is another one than the last.
-func (t Tries) Failed(a Action, err error, now time.Time) (refusal *reason.Refusal, news bool) {
+// Failed counts a failure of a plan for what was seen at a time, and returns its refusal: the one
+// that err wraps, or one with the code of the action. news: it is another one than the last.
+func (t Tries) Failed(a Action, err error, seenAt, now time.Time) (refusal *reason.Refusal, news bool) {
 	last := t[tryName(a)]
 	refusal = refusalOf(err, failureCode(a))
-	t[tryName(a)] = Try{Refusal: refusal, Count: last.Count + 1, FailedAt: now}
+	t[tryName(a)] = Try{Refusal: refusal, Count: last.Count + 1, SeenAt: seenAt, FailedAt: now}
 	return refusal, last.Refusal == nil || last.Refusal.Error() != refusal.Error()
 }
 
@@ -40,7 +40,7 @@ func (t Tries) StillListed(done []Action, seen Observed, now time.Time) {
 		}
 		if slices.ContainsFunc(seen.Containers, func(c Container) bool { return c.ID == id && c.Sandbox != "" }) ||
 			slices.ContainsFunc(seen.Sandboxes, func(s Sandbox) bool { return s.ID == id }) {
-			t.Failed(a, fmt.Errorf("the runtime still lists %s", id), now)
+			t.Failed(a, fmt.Errorf("the runtime still lists %s", id), seen.At, now)
 			return
 		}
 	}

@@ -33,17 +33,17 @@ func TestTriesCountFailures(t *testing.T) {
 		{podplan.RemoveContainer{}, podplan.ReleaseTry, reason.FailedRelease},
 	} {
 		tries := podplan.Tries{}
-		refusal, news := tries.Failed(c.action, errors.New("no"), now)
+		refusal, news := tries.Failed(c.action, errors.New("no"), now, now)
 		if !news || refusal.Code != c.code || refusal.By != "kubelet" || refusal.Detail != "no" || refusal.Err == nil {
 			t.Errorf("%T: got %+v, news %v, want %s by the kubelet, as news", c.action, refusal, news, c.code)
 		}
-		if _, news := tries.Failed(c.action, errors.New("no"), now.Add(time.Second)); news {
+		if _, news := tries.Failed(c.action, errors.New("no"), now, now.Add(time.Second)); news {
 			t.Errorf("%T: the same failure again is news", c.action)
 		}
 		if got := tries[c.name]; got.Count != 2 || !got.FailedAt.Equal(now.Add(time.Second)) || len(tries) != 1 {
 			t.Errorf("%T: got %v, want two failures under %s", c.action, tries, c.name)
 		}
-		if _, news := tries.Failed(c.action, errors.New("another"), now); !news {
+		if _, news := tries.Failed(c.action, errors.New("another"), now, now); !news {
 			t.Errorf("%T: another failure is no news", c.action)
 		}
 		tries.RetryAll()
@@ -58,7 +58,7 @@ func TestTriesCountFailures(t *testing.T) {
 		}
 	}
 	own := &reason.Refusal{Code: "Own", Detail: "d"}
-	got, _ := podplan.Tries{}.Failed(podplan.Start{}, fmt.Errorf("around: %w", own), now)
+	got, _ := podplan.Tries{}.Failed(podplan.Start{}, fmt.Errorf("around: %w", own), now, now)
 	if got != own {
 		t.Errorf("got %v, want the refusal that the error wraps", got)
 	}

@@ -55,10 +55,8 @@ func conditions(in In, s v1.PodStatus, phase v1.PodPhase) []v1.PodCondition {
 		c.ObservedGeneration = in.Pod.Generation
 		out = append(out, withTransitionTime(in, c))
 	}
-	if pod.CanRestartAll(in.Pod) {
-		c := restartingAll(in, phase)
-		c.ObservedGeneration = in.Pod.Generation
-		out = append(out, withTransitionTime(in, c))
+	if pod.CanRestartAll(in.Pod) { // upstream gives this one no observedGeneration
+		out = append(out, withTransitionTime(in, restartingAll(in, phase)))
 	}
 	return out
 }

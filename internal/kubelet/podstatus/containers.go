@@ -60,7 +60,7 @@ func find(list []v1.ContainerStatus, name string) *v1.ContainerStatus {
 // containerStatus is the status of one container; old is what the API has of it, nil when nothing.
 func containerStatus(in In, m podplan.Member, old *v1.ContainerStatus) v1.ContainerStatus {
 	c := in.lastStarted(m.Name)
-	st := v1.ContainerStatus{Name: m.Name, Image: m.Image, VolumeMounts: mounts(m)}
+	st := v1.ContainerStatus{Name: m.Name, Image: m.Image, VolumeMounts: in.mounts(m)}
 	if m.Kind != podplan.Ephemeral {
 		st.Started = new(bool)
 	}
@@ -84,9 +84,6 @@ func containerStatus(in In, m podplan.Member, old *v1.ContainerStatus) v1.Contai
 	resources(in, m, c, &st)
 	if before := in.Observed.Previous(c); before != nil && before.State == podplan.Exited {
 		st.LastTerminationState = v1.ContainerState{Terminated: in.terminatedState(before)}
-	}
-	if c.State == podplan.Exited && in.stopped(m, old) {
-		return removed(st, *old)
 	}
 	state(in, m, c, &st)
 	return st
@@ -251,13 +248,14 @@ func resources(in In, m podplan.Member, c *podplan.Container, st *v1.ContainerSt
 	st.Resources.Claims = slices.Clone(m.Resources.Claims)
 }
 
-func mounts(m podplan.Member) []v1.VolumeMountStatus {
+func (in In) mounts(m podplan.Member) []v1.VolumeMountStatus {
 	var out []v1.VolumeMountStatus
 	for _, v := range m.VolumeMounts {
 		s := v1.VolumeMountStatus{Name: v.Name, MountPath: v.MountPath, ReadOnly: v.ReadOnly}
 		if v.ReadOnly {
 			mode := v1.RecursiveReadOnlyDisabled
-			if v.RecursiveReadOnly != nil && *v.RecursiveReadOnly == v1.RecursiveReadOnlyEnabled {
+			if asked := v.RecursiveReadOnly; asked != nil && (*asked == v1.RecursiveReadOnlyEnabled ||
+				*asked == v1.RecursiveReadOnlyIfPossible && in.RecursiveReadOnly) {
 				mode = v1.RecursiveReadOnlyEnabled
 			}
 			s.RecursiveReadOnly = &mode

@@ -34,6 +34,8 @@ type In struct {
 	AllocatedResources map[string][]v1.ResourceStatus
 	// what CSI drivers say of volumes, by name; nil: they were not asked
 	VolumeHealth map[string][]v1.VolumeHealthCondition
+	// the runtime can mount for the Pod what is read-only with everything below it
+	RecursiveReadOnly bool
 }
 
 // ResizeStatus is what is known of resizes.
@@ -137,12 +139,33 @@ func Phase(in In, s v1.PodStatus) v1.PodPhase {
 		}
 		return v1.PodPending
 	}
+	if sidecarAwaited(in) {
+		return v1.PodPending
+	}
 	for _, c := range s.ContainerStatuses {
 		if c.State.Waiting != nil && c.LastTerminationState.Terminated == nil {
 			return v1.PodPending
 		}
 	}
 	return v1.PodRunning
+}
+
+// sidecarAwaited tells whether a sidecar runs that was not yet shown as started, in a sandbox
+// without app containers: also a Pod that has run before begins again. So does upstream.
+func sidecarAwaited(in In) bool {
+	sandbox := in.Observed.Sandbox()
+	awaited := false
+	for _, m := range podplan.Members(in.Pod) {
+		c := in.Observed.In(sandbox.ID, m.Name)
+		switch {
+		case m.Kind == podplan.App && c != nil:
+			return false
+		case m.Kind == podplan.Sidecar && c != nil && c.State == podplan.Running:
+			was := find(in.Pod.Status.InitContainerStatuses, m.Name)
+			awaited = awaited || was == nil || was.Started == nil || !*was.Started
+		}
+	}
+	return awaited
 }
 
 func sidecarRuns(in In) bool {

@@ -12,7 +12,7 @@ import (
 // records were removed, or the runtime was wiped with the machine. One that had ended keeps its
 // end; one that ran ended unseen. They have no sandbox, so nothing is done to them.
 func MergeKnown(seen podplan.Observed, s v1.PodStatus) podplan.Observed {
-	added, all := false, restarting(s)
+	added, all := false, RestartingAll(s)
 	for _, list := range [][]v1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses,
 		s.EphemeralContainerStatuses} {
 		for _, st := range list {

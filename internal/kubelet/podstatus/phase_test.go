@@ -2,6 +2,7 @@ package podstatus_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -264,6 +265,11 @@ func TestMountsAndSizes(t *testing.T) {
 	in.Observed.Containers[0].State = podplan.Exited
 	if got, want := show(podstatus.Generate(in).ContainerStatuses[0]), mounts+"2 2 3 [{gpu }]"; got != want {
 		t.Errorf("it has ended: got  %s\nwant %s", got, want)
+	}
+	in.RecursiveReadOnly = true
+	if got := show(podstatus.Generate(in).ContainerStatuses[0]); !strings.Contains(got, "ro /ro true Disabled; ") ||
+		!strings.Contains(got, "maybe /m true Enabled; ") {
+		t.Errorf("the runtime can mount read-only to the end: got %s, want it for the mount that asks for it", got)
 	}
 }
 

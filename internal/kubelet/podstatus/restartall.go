@@ -28,11 +28,11 @@ func startedOver(st v1.ContainerStatus) bool {
 // Pod's last status tells of.
 func (in In) removed(m podplan.Member, old *v1.ContainerStatus) bool {
 	return m.Kind != podplan.Ephemeral && in.End == nil && old != nil && old.State.Waiting == nil &&
-		pod.CanRestartAll(in.Pod) && restarting(in.Pod.Status)
+		pod.CanRestartAll(in.Pod) && RestartingAll(in.Pod.Status)
 }
 
-// restarting tells whether a status says that all containers are being restarted.
-func restarting(s v1.PodStatus) bool { return holds(s, v1.AllContainersRestarting) }
+// RestartingAll tells whether a status says that all containers are being restarted.
+func RestartingAll(s v1.PodStatus) bool { return holds(s, v1.AllContainersRestarting) }
 
 func holds(s v1.PodStatus, what v1.PodConditionType) bool {
 	return slices.ContainsFunc(s.Conditions, func(c v1.PodCondition) bool {
@@ -40,13 +40,8 @@ func holds(s v1.PodStatus, what v1.PodConditionType) bool {
 	})
 }
 
-// stopped tells whether an ended container was stopped for a restart of all that is under way; its
-// record goes next. Those that had ended before show their end until then.
-func (in In) stopped(m podplan.Member, old *v1.ContainerStatus) bool {
-	return in.removed(m, old) && old.State.Running != nil && podplan.RestartingAll(in.Pod, in.Observed)
-}
-
-// removed is the status of such a container; old is the one before.
+// removed is the status of such a container; old is the one before. An init container that had
+// succeeded is ready on until it waits for its start, as upstream's is.
 func removed(st, old v1.ContainerStatus) v1.ContainerStatus {
 	if old.State.Terminated != nil {
 		st = old
@@ -56,6 +51,6 @@ func removed(st, old v1.ContainerStatus) v1.ContainerStatus {
 	st.LastTerminationState = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 		Reason: restartingAllContainers, Message: removedInPlace, ExitCode: unknownExitCode,
 	}}
-	st.RestartCount, st.Ready, st.Started = old.RestartCount+1, false, new(bool)
+	st.RestartCount, st.Started = old.RestartCount+1, new(bool)
 	return st
 }

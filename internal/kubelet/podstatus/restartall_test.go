@@ -17,6 +17,7 @@ func TestBetweenRoundsOfRestartAllContainers(t *testing.T) {
 	p := testPod("watcher", "worker")
 	p.Spec.RestartPolicy = v1.RestartPolicyNever
 	p.Spec.InitContainers = []v1.Container{{Name: "setup", Image: "img"}}
+	p.Generation = 3
 	p.Spec.Containers[0].RestartPolicy = &never
 	p.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{
 		Action: v1.ContainerRestartRuleActionRestartAllContainers,
@@ -45,12 +46,16 @@ func TestBetweenRoundsOfRestartAllContainers(t *testing.T) {
 		s := next(podplan.Observed{Sandboxes: sandbox}) // all records went
 		for _, c := range append(s.InitContainerStatuses, s.ContainerStatuses...) {
 			last := c.LastTerminationState.Terminated
-			if c.State.Waiting == nil || c.State.Waiting.Reason != want || c.RestartCount != 1 || c.Ready ||
+			if c.State.Waiting == nil || c.State.Waiting.Reason != want || c.RestartCount != 1 ||
+				c.Ready != (round == 0 && c.Name == "setup") ||
 				last == nil || last.Reason != "RestartingAllContainers" || last.ExitCode != 137 ||
 				last.Message != "The container is removed because RestartAllContainers in place" {
 				t.Errorf("round %d, %s: %+v, want waiting %s, count 1, last RestartingAllContainers 137", round, c.Name,
 					c, want)
 			}
+		}
+		if got := condition(s, v1.AllContainersRestarting).ObservedGeneration; got != 0 {
+			t.Errorf("round %d: AllContainersRestarting has observedGeneration %d, want none, as upstream", round, got)
 		}
 		if got := condition(s, v1.AllContainersRestarting).Status; got != v1.ConditionFalse ||
 			s.Phase != v1.PodRunning ||

@@ -78,6 +78,7 @@ type Look struct {
 	// allocatedResourcesStatus of containers that have devices, by name
 	AllocatedResources map[string][]v1.ResourceStatus
 	VolumeHealth       map[string][]v1.VolumeHealthCondition // what CSI drivers say of volumes, by name
+	RecursiveReadOnly  bool                                  // podstatus.In has it
 	// API is the status that the API has; nil: nobody reads the Pod's status, it is not written
 	API *v1.PodStatus
 }
@@ -144,6 +145,9 @@ func (v View) show(l Look, before podplan.Facts) (View, []Fact) {
 		return v, facts // nothing is known yet
 	}
 	end := podplan.EffectiveTermination(in)
+	if end == nil && v.restartsAll(in) {
+		return v, facts
+	}
 	shown := in.Facts
 	if before.ContainersStopped.IsZero() && (v.lastContainerKilled || endedByNode(in)) {
 		shown.ContainersStopped = time.Time{}
@@ -152,7 +156,7 @@ func (v View) show(l Look, before podplan.Facts) (View, []Fact) {
 		Pod: in.Pod, Observed: in.Observed, Facts: shown, End: end, Health: in.Health, Waiting: v.waitingReasons(),
 		BackOffs: v.interruptedBackOffs(in), RunningHooks: l.RunningHooks, Refusal: l.Refusal,
 		Node: l.Node, Now: in.Now, Resizes: l.Resizes, AllocatedResources: l.AllocatedResources,
-		VolumeHealth: l.VolumeHealth,
+		VolumeHealth: l.VolumeHealth, RecursiveReadOnly: l.RecursiveReadOnly,
 	})
 	facts = append(facts, statusChanges(in.Pod.Status, s)...)
 	changed := v.status == nil || !equality.Semantic.DeepEqual(*v.status, s)
@@ -166,6 +170,13 @@ func (v View) show(l Look, before podplan.Facts) (View, []Fact) {
 		facts = append(facts, WriteStatus{s})
 	}
 	return v, facts
+}
+
+// restartsAll tells whether the Pod is being started over and shown so: until the last record is
+// gone its containers are shown as they were when that began, then all at once as removed. So does
+// upstream, which shows nothing in between.
+func (v View) restartsAll(in podplan.In) bool {
+	return v.status != nil && podstatus.RestartingAll(*v.status) && podplan.RestartingAll(in.Pod, in.Observed)
 }
 
 // anyAlive tells whether a container has not ended, or none was ever seen.

@@ -61,6 +61,9 @@ func (w *worker) look(desired *UpdatePodOptions, in podplan.In) podview.Look {
 	if of := w.pool.d.VolumeHealth; of != nil {
 		l.VolumeHealth = of(w.uid)
 	}
+	if can := w.pool.d.RecursiveReadOnly; can != nil {
+		l.RecursiveReadOnly = can(in.Pod)
+	}
 	if desired.hasAPIStatus() {
 		l.API = &desired.Pod.Status
 	}

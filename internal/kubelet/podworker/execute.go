@@ -2,9 +2,9 @@ package podworker
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
-
-	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/podactions"
@@ -21,10 +21,12 @@ func (w *worker) execute(ctx context.Context, desired *UpdatePodOptions, plan po
 	w.view, _ = podview.Next(w.view, podview.PlanStarted{Do: plan.Do, Observed: w.runtime.seen})
 	startedAt, what := time.Now(), operation(desired, plan)
 	defer func() { w.pool.d.Meter.PodWorkerDone(what, time.Since(startedAt)) }()
+	hooksCtx, endHooks := context.WithCancel(ctx)
+	defer endHooks()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	hooks := make(chan hookEvent)
-	job := podactions.Job{Pod: p, Observed: w.runtime.seen, Applied: w.allocation.Applied(),
+	job := podactions.Job{Pod: p, Observed: w.runtime.seen, Applied: w.allocation.Applied(), Hooks: hooksCtx,
 		HookRunning: func(c string, runs bool) { hooks <- hookEvent{c, runs} }}
 	state := w.stateFor(desired, plan.Do)
 	run := planrunner.Start(ctx, planrunner.Plan{Do: plan.Do, Job: job, Actions: w.pool.d.Actions,
@@ -35,13 +37,19 @@ func (w *worker) execute(ctx context.Context, desired *UpdatePodOptions, plan po
 		case h := <-hooks:
 			w.runningHooks[h.container] = h.running
 		case r := <-run.Result():
-			w.record(ctx, job.Pod, r)
+			w.record(ctx, job, r)
 			return
 		case <-w.mailbox.Wakeups():
 			why, newer := w.takeWakeReasons(run.LastAction()), w.mailbox.Value()
 			if stricter(newer.Termination, desired.Termination) {
 				cancel()
-				defer w.beginStep(TerminatingPod, "the end of what was under way", planrunner.StepTimeout)()
+				grace := time.Until(newer.Termination.Deadline())
+				defer time.AfterFunc(grace, endHooks).Stop()
+				limit := planrunner.StepTimeout
+				if slices.Contains(slices.Collect(maps.Values(w.runningHooks)), true) {
+					limit += max(grace, 0)
+				}
+				defer w.beginStep(TerminatingPod, "the end of what was under way", limit)()
 				desired = newer
 				continue
 			}
@@ -82,9 +90,9 @@ func (w *worker) showProgress(ctx context.Context, desired *UpdatePodOptions) {
 	w.step(ctx, desired, in.Pod, podview.Progressed{Look: w.look(desired, in)})
 }
 
-// record turns the result of a plan for the Pod p into facts, failed tries and actuated resources.
-func (w *worker) record(ctx context.Context, p *v1.Pod, r planrunner.Result) {
-	now := time.Now()
+// record turns the result of a plan into facts, failed tries and actuated resources.
+func (w *worker) record(ctx context.Context, j podactions.Job, r planrunner.Result) {
+	now, p := time.Now(), j.Pod
 	w.runtime.fresh = w.runtime.fresh && r.RuntimeUntouched()
 	clear(w.runningHooks)
 	w.lastDone = r.Done
@@ -104,7 +112,7 @@ func (w *worker) record(ctx context.Context, p *v1.Pod, r planrunner.Result) {
 		w.facts.UncertainSandbox = r.UncertainSandbox
 	}
 	if r.Failed != nil && ctx.Err() == nil {
-		if refusal, news := w.tries.Failed(r.Failed, r.Err, now); news {
+		if refusal, news := w.tries.Failed(r.Failed, r.Err, j.Observed.At, now); news {
 			w.emitFailed(ctx, p, r, journal.Waiting{For: r.Failed.Line() + ": " + refusal.Error(), Since: now,
 				Next: "tries again", Fix: refusal.Fix})
 		}

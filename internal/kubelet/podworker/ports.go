@@ -93,4 +93,6 @@ type Deps struct {
 type Readings struct {
 	Memory       func(pod *v1.Pod) journal.Memory                      // what the Pod has taken
 	VolumeHealth func(types.UID) map[string][]v1.VolumeHealthCondition // what CSI drivers report, by volume's name
+	// whether the runtime can do what mounts that are read-only if possible to their end ask for
+	RecursiveReadOnly func(pod *v1.Pod) bool
 }

@@ -1,7 +1,6 @@
 package volume
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -44,5 +43,6 @@ func HugePage(pod *v1.Pod, medium v1.StorageMedium) (string, error) {
 	for size := range found {
 		return size, nil
 	}
-	return "", errors.New("hugePages storage requested, but there is no resource request for huge pages")
+	return "", fmt.Errorf("medium %s: hugePages storage requested, but there is no resource request for huge pages",
+		medium)
 }

@@ -30,8 +30,9 @@ func TestHugePage(t *testing.T) {
 			"medium: HugePages can't be used if container requests multiple huge page sizes"},
 		{asks("2Mi", "1Gi"), "HugePages-1Gi", "1Gi", ""},
 		{asks("2Mi"), "HugePages-1Gi", "",
-			"hugePages storage requested, but there is no resource request for huge pages"},
-		{asks(), "HugePages", "", "hugePages storage requested, but there is no resource request for huge pages"},
+			"medium HugePages-1Gi: hugePages storage requested, but there is no resource request for huge pages"},
+		{asks(), "HugePages", "",
+			"medium HugePages: hugePages storage requested, but there is no resource request for huge pages"},
 	} {
 		got, err := HugePage(c.pod, c.medium)
 		if got != c.want || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {

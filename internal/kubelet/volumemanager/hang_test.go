@@ -106,8 +106,9 @@ func TestHangIsReportedAndIsolated(t *testing.T) {
 	})
 }
 
-// recordings say the first text; the second comes after upstream's two minutes and three seconds,
-// and again after as long.
+// A volume that is not understood is told of when it is so at the second look, and then every ten
+// seconds; the second text comes after upstream's two minutes and three seconds, and again after as
+// long.
 func TestMissingVolumesAreListed(t *testing.T) {
 	root := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -123,7 +124,23 @@ func TestMissingVolumesAreListed(t *testing.T) {
 		if _, err := n.MountVolumes(t.Context(), p); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("got %v, want an error with %v", err, text)
 		}
-		n.expect(t, "fact volume data (persistentVolumeClaim) waits: "+why, "fact ready e", "Warning FailedMount "+text)
+		n.expect(t, "fact volume data (persistentVolumeClaim) waits: "+why, "fact ready e")
+		before := len(n.events)
+		for range 31 {
+			time.Sleep(time.Second)
+			if _, err := n.MountVolumes(t.Context(), p); err == nil {
+				t.Fatal("no error")
+			}
+		}
+		var told []string
+		for _, line := range n.events[before:] {
+			if strings.HasPrefix(line, "Warning ") {
+				told = append(told, line)
+			}
+		}
+		if len(told) != 4 || told[0] != "Warning FailedMount "+text {
+			t.Errorf("got %q in 31 s, want four times %q", told, text)
+		}
 		p = podOf(v1.Volume{Name: "far",
 			VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/x"}}})
 		p.UID = "late"

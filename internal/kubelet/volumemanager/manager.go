@@ -72,13 +72,14 @@ type Manager struct {
 // podVolumes is what is known of one Pod's volumes. It is held for the length of a call, so that
 // calls for one Pod follow each other.
 type podVolumes struct {
-	ref          journal.Ref
-	locked       chan struct{} // a place for one
-	ready        map[string]mountedVolume
-	reported     map[string]string // last failure per volume that became a fact
-	since        time.Time         // of the first failure in a row, or of the last event about all of them
-	refreshTimer *time.Timer
-	published    map[string]volume.Mounted // a copy of ready, guarded by Manager.mu
+	ref           journal.Ref
+	locked        chan struct{} // a place for one
+	ready         map[string]mountedVolume
+	reported      map[string]string // last failure per volume that became a fact
+	since         time.Time         // of the first failure in a row, or of the last event about all of them
+	unprocessedAt time.Time         // of the last event about volumes that are not understood
+	refreshTimer  *time.Timer
+	published     map[string]volume.Mounted // a copy of ready, guarded by Manager.mu
 	// attempted are volumes that a driver was asked for, by name; guarded by Manager.mu
 	attempted map[string]volume.VolumeToHealthCheck
 }

@@ -229,8 +229,9 @@ func TestMissingObjectsAreNamed(t *testing.T) {
 	_, err := n.MountVolumes(t.Context(), bad)
 	var r *reason.Refusal
 	if !errors.As(err, &r) ||
-		r.Detail != `MountVolume.SetUp failed for volume "h" : hostPath type check failed: /nonexistent is not a `+
-			`directory; MountVolume.SetUp failed for volume "n" : volumes of type iscsi are not served by this node` {
+		r.Detail != `MountVolume.SetUp failed for volume "h" : hostPath type check failed, /nonexistent is not a `+
+			`directory, unable to determine its type: path "/nonexistent" does not exist; `+
+			`MountVolume.SetUp failed for volume "n" : volumes of type iscsi are not served by this node` {
 		t.Errorf("all that fails is named: %v", err)
 	}
 }

@@ -22,6 +22,10 @@ import (
 // missing, and then again.
 const missingReportInterval = 2*time.Minute + 3*time.Second
 
+// unprocessedReportInterval is how often upstream says that it does not understand a volume: with
+// each sync of the Pod. The first time it gives the claim a moment to come.
+const unprocessedReportInterval = 10 * time.Second
+
 // hangThreshold is after what time a step is said to hang.
 func (f *Manager) hangThreshold() time.Duration { return cmp.Or(f.d.HangThreshold, 10*time.Second) }
 
@@ -52,15 +56,16 @@ func (f *Manager) rejectIfFull(pod *v1.Pod, s *podVolumes, full []string) {
 // to time, those that are missing for long.
 func (f *Manager) summarize(pod *v1.Pod, s *podVolumes, out *reason.Refusal, unprocessed []failure) *reason.Refusal {
 	if out == nil && len(unprocessed) == 0 {
-		s.since = time.Time{}
+		s.since, s.unprocessedAt = time.Time{}, time.Time{}
 		return nil
 	}
 	missing := f.missing(pod, s)
-	report := func(names []string, why string) string {
-		text := fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=%v, unattached volumes=[], failed "+
+	sentence := func(names []string, why string) string {
+		return fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=%v, unattached volumes=[], failed "+
 			"to process volumes=%v: %s", missing, names, why)
+	}
+	report := func(text string) {
 		f.d.Recorder.Event(events.RefOf(pod, ""), v1.EventTypeWarning, string(reason.FailedMount), text)
-		return text
 	}
 	now := time.Now()
 	switch {
@@ -70,13 +75,20 @@ func (f *Manager) summarize(pod *v1.Pod, s *podVolumes, out *reason.Refusal, unp
 			names, causes = append(names, b.step.Name), append(causes, b.err.Error())
 		}
 		slices.Sort(names)
-		text := report(names, strings.Join(causes, ", "))
+		text := sentence(names, strings.Join(causes, ", "))
+		switch {
+		case s.since.IsZero():
+			s.since = now
+		case now.Sub(s.unprocessedAt) >= unprocessedReportInterval:
+			report(text)
+			s.unprocessedAt = now
+		}
 		out = merge(out, &reason.Refusal{Code: reason.FailedMount, By: "kubelet/volume", Detail: text,
 			Fix: remedy(unprocessed[0].step.Volume, unprocessed[0].err)})
 	case s.since.IsZero():
 		s.since = now
 	case now.Sub(s.since) >= missingReportInterval:
-		report(nil, "context deadline exceeded")
+		report(sentence(nil, "context deadline exceeded"))
 		s.since = now
 	}
 	return out

@@ -9,6 +9,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/reason"
 )
 
 // podPull reports one request: events to the Pod, facts to the journal.
@@ -44,6 +45,14 @@ func (t *podPull) event(kind, reason, message string) {
 	t.d.Recorder.Event(t.object, kind, reason, message)
 }
 func (t *podPull) warn(reason, message string) { t.event(v1.EventTypeWarning, reason, message) }
+
+// warnContainer tells that a container cannot be made without the image. Of an image volume each
+// container that mounts it tells it.
+func (t *podPull) warnContainer(why reason.Code) {
+	if t.Container != nil {
+		t.warn("Failed", "Error: "+string(why))
+	}
+}
 
 func (t *podPull) put(f journal.Fact) {
 	t.d.Journal.Put(pod.Ref(t.Pod), f)

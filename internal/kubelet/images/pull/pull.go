@@ -277,7 +277,7 @@ func (p *Puller) backOffError(t *podPull, past images.BackOff) error {
 		Fix: "mend what the last pull failed of; it is tried again by itself"}
 	t.put(journal.BackingOff{Container: t.container, What: string(r.Code), Delay: journal.Took(past.Delay),
 		Until: past.Until, Message: r.Detail})
-	t.warn("Failed", "Error: "+string(r.Code))
+	t.warnContainer(r.Code)
 	return &PullError{Refusal: withSource(r), RetryAt: past.Until}
 }
 
@@ -287,7 +287,7 @@ func (p *Puller) refuse(t *podPull, r *reason.Refusal, event string, retry time.
 	if event != "" {
 		t.warn(event, r.Detail)
 	}
-	t.warn("Failed", "Error: "+string(r.Code))
+	t.warnContainer(r.Code)
 	t.put(journal.PullFailed{Image: t.image, Reason: string(r.Code), Message: r.Detail, RetryAt: retry,
 		Secrets: t.pullSecrets()})
 	return &PullError{Refusal: withSource(r), RetryAt: retry}

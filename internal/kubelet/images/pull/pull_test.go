@@ -223,6 +223,13 @@ func TestPullErrors(t *testing.T) {
 			t.Errorf(`got %v, want s with "Warning InspectFailed Failed to apply default image tag" and s with `+
 				`"Error: InvalidImageName"`, s)
 		}
+		ofVolume := pullRequest("1", "", v1.PullNever)
+		ofVolume.Container, ofVolume.Image, ofVolume.Policy = nil, "registry.example/absent:1", v1.PullNever
+		_, err = p.EnsureImageExists(t.Context(), ofVolume)
+		if s := w.recorded(); err == nil || !strings.Contains(s, "Warning ErrImageNeverPull Container image") ||
+			strings.Contains(s, "Error: ErrImageNeverPull") {
+			t.Errorf("the image of a volume: got %v and %s, want that no container is spoken of", err, s)
+		}
 		w.refuse["app:1"] = status.Error(codes.Unknown, "no such host")
 		if _, err = p.EnsureImageExists(t.Context(), pullRequest("1", "app:1", v1.PullAlways)); !errors.As(err, &r) ||
 			r.Detail != "no such host" {

@@ -55,7 +55,7 @@ func Check(path string, kind *v1.HostPathType) error {
 		return nil
 	}
 	info, err := os.Stat(path)
-	absent := errors.Is(err, fs.ErrNotExist)
+	absent, f := errors.Is(err, fs.ErrNotExist), file{path, info, err}
 	switch *kind {
 	case v1.HostPathDirectoryOrCreate:
 		if absent {
@@ -63,30 +63,69 @@ func Check(path string, kind *v1.HostPathType) error {
 		}
 		fallthrough
 	case v1.HostPathDirectory:
-		return checkType(path, "a directory", err == nil && info.IsDir())
+		return checkType(f, "directory", err == nil && info.IsDir())
 	case v1.HostPathFileOrCreate:
 		if absent {
 			return touch(path)
 		}
 		fallthrough
 	case v1.HostPathFile:
-		return checkType(path, "a file", err == nil && info.Mode().IsRegular())
+		return checkType(f, "file", err == nil && info.Mode().IsRegular())
 	case v1.HostPathSocket:
-		return checkType(path, "a socket file", err == nil && info.Mode()&fs.ModeSocket != 0)
+		return checkType(f, "socket file", err == nil && info.Mode()&fs.ModeSocket != 0)
 	case v1.HostPathCharDev:
-		return checkType(path, "a character device", err == nil && info.Mode()&fs.ModeCharDevice != 0)
+		return checkType(f, "character device", err == nil && info.Mode()&fs.ModeCharDevice != 0)
 	case v1.HostPathBlockDev:
-		return checkType(path, "a block device",
+		return checkType(f, "block device",
 			err == nil && info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0)
 	}
 	return fmt.Errorf("%s is an invalid volume type", *kind)
 }
 
-func checkType(path, what string, is bool) error {
+// errUnknownFileType tells of a file of another type than volumes know.
+var errUnknownFileType = errors.New("only recognise file, directory, socket, block device and character device")
+
+// file is a path and what the node says of it.
+type file struct {
+	path string
+	info fs.FileInfo
+	err  error
+}
+
+// checkType words, as upstream, that a path is not what was asked for.
+func checkType(f file, what string, is bool) error {
 	if is {
 		return nil
 	}
-	return fmt.Errorf("hostPath type check failed: %s is not %s", path, what)
+	path := f.path
+	found, err := f.kind()
+	if err != nil {
+		return fmt.Errorf("hostPath type check failed, %s is not a %s, unable to determine its type: %w", path, what,
+			err)
+	}
+	return fmt.Errorf("hostPath type check failed: %s is not a %s, it's a %s", path, what, found)
+}
+
+// kind is the type of the path, by the names of the API.
+func (f file) kind() (v1.HostPathType, error) {
+	path, info, err := f.path, f.info, f.err
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", fmt.Errorf("path %q does not exist", path)
+	case err != nil:
+		return "", err
+	case info.IsDir():
+		return v1.HostPathDirectory, nil
+	case info.Mode().IsRegular():
+		return v1.HostPathFile, nil
+	case info.Mode()&fs.ModeSocket != 0:
+		return v1.HostPathSocket, nil
+	case info.Mode()&fs.ModeCharDevice != 0:
+		return v1.HostPathCharDev, nil
+	case info.Mode()&fs.ModeDevice != 0:
+		return v1.HostPathBlockDev, nil
+	}
+	return "", errUnknownFileType
 }
 
 func touch(path string) error {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,6 +24,7 @@ func TestCheck(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	expect.NoError(t, os.Mkdir(at("dir"), 0o700))
 	expect.NoError(t, os.WriteFile(at("file"), []byte("x"), 0o600))
+	expect.NoError(t, syscall.Mkfifo(at("pipe"), 0o600))
 	l, err := net.Listen("unix", at("sock"))
 	if err != nil {
 		t.Fatal(err)
@@ -36,20 +38,24 @@ func TestCheck(t *testing.T) {
 	}{
 		{at("none"), v1.HostPathUnset, ""},
 		{at("dir"), v1.HostPathDirectory, ""},
-		{at("none"), v1.HostPathDirectory, failed + at("none") + " is not a directory"},
-		{at("file"), v1.HostPathDirectory, failed + at("file") + " is not a directory"},
+		{at("none"), v1.HostPathDirectory, "hostPath type check failed, " + at("none") +
+			" is not a directory, unable to determine its type: path \"" + at("none") + "\" does not exist"},
+		{at("file"), v1.HostPathDirectory, failed + at("file") + " is not a directory, it's a File"},
 		{at("file"), v1.HostPathFile, ""},
-		{at("dir"), v1.HostPathFile, failed + at("dir") + " is not a file"},
+		{at("dir"), v1.HostPathFile, failed + at("dir") + " is not a file, it's a Directory"},
 		{at("sock"), v1.HostPathSocket, ""},
-		{at("file"), v1.HostPathSocket, failed + at("file") + " is not a socket file"},
+		{at("file"), v1.HostPathSocket, failed + at("file") + " is not a socket file, it's a File"},
 		{"/dev/null", v1.HostPathCharDev, ""},
-		{at("file"), v1.HostPathCharDev, failed + at("file") + " is not a character device"},
-		{"/dev/null", v1.HostPathBlockDev, failed + "/dev/null is not a block device"},
+		{at("sock"), v1.HostPathFile, failed + at("sock") + " is not a file, it's a Socket"},
+		{at("pipe"), v1.HostPathFile, "hostPath type check failed, " + at("pipe") + " is not a file, unable to " +
+			"determine its type: only recognise file, directory, socket, block device and character device"},
+		{at("file"), v1.HostPathCharDev, failed + at("file") + " is not a character device, it's a File"},
+		{"/dev/null", v1.HostPathBlockDev, failed + "/dev/null is not a block device, it's a CharDevice"},
 		{at("made/deep"), v1.HostPathDirectoryOrCreate, ""},
 		{at("made/deep"), v1.HostPathDirectoryOrCreate, ""},
-		{at("file"), v1.HostPathDirectoryOrCreate, failed + at("file") + " is not a directory"},
+		{at("file"), v1.HostPathDirectoryOrCreate, failed + at("file") + " is not a directory, it's a File"},
 		{at("new"), v1.HostPathFileOrCreate, ""},
-		{at("dir"), v1.HostPathFileOrCreate, failed + at("dir") + " is not a file"},
+		{at("dir"), v1.HostPathFileOrCreate, failed + at("dir") + " is not a file, it's a Directory"},
 		{at("no/parent"), v1.HostPathFileOrCreate, "open " + at("no/parent") + ": no such file or directory"},
 		{at("dir") + "/../x", v1.HostPathUnset, "invalid HostPath `" + at("dir") + "/../x`: must not contain '..'"},
 		{at("dir"), "Odd", "Odd is an invalid volume type"},

@@ -217,7 +217,7 @@ func TestErrorsReadAsUpstreams(t *testing.T) {
 			}}}, `[configmap "no" not found, secret "no" not found]`},
 		"huge pages": {emptydir.Plugin{Mounts: mounts()},
 			v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: "HugePages"}},
-			`hugePages storage requested, but there is no resource request for huge pages`},
+			`medium HugePages: hugePages storage requested, but there is no resource request for huge pages`},
 	} {
 		dir := filepath.Join(t.TempDir(), "v")
 		_, err := tc.t.SetUp(t.Context(),
