@@ -105,6 +105,8 @@ type Answer struct {
 	also     []finding.Finding     // those of Findings that cause and facts do not name
 	// where the cause says only what has not happened yet: the stages of the findings that say why
 	causedAt []finding.Stage
+	// a Job was ended before a node was found for its Pod
+	unplaced bool
 	// names a cause that others than this Pod may suffer from, such as a registry; empty: none
 	shared string
 }
@@ -119,6 +121,9 @@ type Fix struct {
 	ManifestChange *ManifestChange `json:"amend,omitempty"`
 	// tried on an edited copy of the cluster with the scheduler's own plugins
 	Proven bool `json:"proven,omitempty"`
+
+	// the object of which gantry why says the reason; nil: the commands lead to none
+	See *finding.Object `json:"see,omitempty"`
 
 	nodeLabels []string // key=value, that it changes in the Pod's nodeSelector
 }
@@ -137,6 +142,12 @@ func manifestFix(say, object, patch string) Fix {
 
 // commandFix is a fix with the command that does it.
 func commandFix(say string, run ...string) Fix { return Fix{Description: say, Run: run} }
+
+// seeWhy is a fix that leads to an object: what is wrong with that is the reason.
+func seeWhy(say, kind, namespace, name string) Fix {
+	return remedies([]finding.Remedy{finding.SeeWhy(say, finding.Object{Kind: kind, Namespace: namespace,
+		Name: name})})[0]
+}
 
 // provenFix is a remedy that was tried.
 func provenFix(r whatif.Remedy) Fix {
@@ -161,6 +172,7 @@ type cause struct {
 // causes in the order they are asked; the first answer wins, so the more final ones come first.
 var causes = []cause{
 	{"preempted", preempted},
+	{"manifest refused", manifestRefused},
 	{"gone", deletedPod},
 	{"terminating", terminating},
 	{"overfull", localStorageExceeded},

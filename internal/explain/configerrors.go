@@ -45,6 +45,7 @@ func configAnswer(in In, c container, w *corev1.ContainerStateWaiting) *Answer {
 	a := &Answer{State: w.Reason, Cause: fmt.Sprintf("%s cannot be made: %s", c.title(), plainWords(w.Message)),
 		Next: "it is tried again with growing pauses"}
 	low := strings.ToLower(w.Message)
+	_, refused := refusedStart(in, c, w.Message)
 	switch {
 	case keyPattern.MatchString(w.Message):
 		m := keyPattern.FindStringSubmatch(w.Message)
@@ -65,8 +66,11 @@ func configAnswer(in In, c container, w *corev1.ContainerStateWaiting) *Answer {
 			editedContainer(in, c.spec.Name,
 				"or let it run as user 0: then a process that breaks out is root on the node",
 				func(x *corev1.Container) { no := false; security(x).RunAsNonRoot = &no })}
+	case strings.Contains(low, oomAtStartWords):
+		a.Cause = oomAtStart(in, c)
+		a.Fixes = memoryFixes(in, c, memoryStateOf(in, c, &corev1.ContainerStateTerminated{}))
 	case strings.Contains(low, "executable file not found"), strings.Contains(low, "no such file"),
-		strings.Contains(low, "permission denied"), workingDirOf(c, w.Message) != "":
+		strings.Contains(low, "permission denied"), refused, workingDirOf(c, w.Message) != "":
 		if profileMissing(a, in, c, w.Message) {
 			break
 		}

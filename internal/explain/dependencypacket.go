@@ -19,10 +19,11 @@ func PodPackets(p *corev1.Pod) []packet.Request {
 	asked := ContainersToRead(p)
 	var out []packet.Request
 	for _, c := range containers(p) {
-		if _, ok := asked[c.spec.Name]; !ok {
-			continue
+		asks := probePackets(c)
+		if _, ok := asked[c.spec.Name]; ok {
+			asks = append(asks, hostPortsIn(c.spec)...)
 		}
-		for _, d := range hostPortsIn(c.spec) {
+		for _, d := range asks {
 			if asks, ok := podPacket(p, d); ok {
 				out = append(out, asks)
 			}

@@ -148,7 +148,7 @@ func serviceNameFailed(a *Answer, in In, q serviceDependency) bool {
 	case headless(s) && in.NamespaceContext.Ready[name] == 0 && !s.Spec.PublishNotReadyAddresses:
 		a.Cause += fmt.Sprintf(" It cannot resolve %s: Service %s is headless, so its name has the addresses of its "+
 			"ready Pods, and none is ready.", host, name)
-		fixes := []Fix{commandFix("see why", fmt.Sprintf("gantry why service/%s -n %s", name, in.Ref.Namespace)),
+		fixes := []Fix{seeWhy("see why", "Service", in.Ref.Namespace, name),
 			commandFix("or have the name lead to Pods that are not ready, as members that find each other before "+
 				"want it", fmt.Sprintf(`kubectl -n %s patch service %s -p '{"spec":{"publishNotReadyAddresses":true}}'`,
 				in.Ref.Namespace, name))}

@@ -59,7 +59,12 @@ func evictionRefused(in In) *Answer {
 				fmt.Sprintf("kubectl -n %s delete pdb %s", ns, b.Name)))
 		}
 		a.Cause = fmt.Sprintf("The eviction of %s is refused because more than one budget covers it: %s. Evictions "+
-			"are possible under one budget at most.", in.Ref.Name, joinList(names))
+			"are possible under one budget at most, whatever each allows.", in.Ref.Name, joinList(names))
+		a.Next = "nothing: it is refused as long as more than one covers the Pod"
+		for _, b := range covering {
+			a.Facts = append(a.Facts, fmt.Sprintf("budget %s (%s) by itself allows %d disruptions", b.Name,
+				metav1.FormatLabelSelector(b.Spec.Selector), b.Status.DisruptionsAllowed))
+		}
 	}
 	a.Facts = append(a.Facts, fmt.Sprintf("refused %s ago: %s", ago(in.Now.Sub(at)), f.Message))
 	return a
@@ -114,8 +119,7 @@ func refusedByBudget(a *Answer, in In, b *policyv1.PodDisruptionBudget) {
 	}
 	for _, x := range sick {
 		if x != name {
-			a.Fixes = append(a.Fixes,
-				commandFix("make "+x+" ready again", fmt.Sprintf("gantry why pod/%s -n %s", x, ns)))
+			a.Fixes = append(a.Fixes, seeWhy("make "+x+" ready again", "Pod", ns, x))
 		}
 	}
 	a.Fixes = append(a.Fixes, relaxBudget(ns, b)...)

@@ -327,6 +327,16 @@ func (a Answer) Key() string {
 	return out
 }
 
+// selectsMeant reports whether a fix lets a Pod's nodeSelector say what nodes have and was probably
+// meant.
+func selectsMeant(f Fix) bool { return len(f.nodeLabels) > 0 && !f.Proven }
+
+// namesMeant reports whether a finding knows which object was probably meant by the one that the
+// cause says is missing.
+func namesMeant(a Answer, f finding.Finding) bool {
+	return f.Code == "ReferenceMissing" && f.Severity == finding.Broken && f.Near && strings.Contains(a.Cause, f.Value)
+}
+
 // maxAlso bounds the findings that are told beside the cause.
 const maxAlso = 6
 
@@ -337,6 +347,8 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 	a.Findings = finding.Roots(append(slices.Clone(told), more...))
 	more = finding.Roots(more)
 	leadWithReference(&a, more)
+	leadWithStrategy(&a, more)
+	completeKey(&a, more)
 	a.leadWithCause(more)
 	text := a.Cause + "\n" + strings.Join(a.Facts, "\n")
 	if slices.Contains(healthy, a.State) || a.State == "at rest" {
@@ -362,7 +374,11 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 		if f.Severity == finding.Note || len(a.also) == maxAlso || saidByState(a, f) {
 			continue
 		}
-		a.Fixes = withoutDoubles(append(a.Fixes, remedies(f.Remedies)...))
+		if mended := remedies(f.Remedies); slices.ContainsFunc(mended, selectsMeant) || namesMeant(a, f) {
+			a.Fixes = withoutDoubles(append(mended, a.Fixes...)) // what was meant goes before what was written
+		} else {
+			a.Fixes = withoutDoubles(append(a.Fixes, mended...))
+		}
 		if !f.Names(text) && !saidAlready(f, text) {
 			a.also = append(a.also, f)
 			text += "\n" + f.Message

@@ -26,19 +26,9 @@ func editedPodFix(in In, say string, change func(*corev1.PodSpec)) Fix {
 	}
 	if o.Kind == "job" {
 		return commandFix(say,
-			recreateJob(in.Ref.Namespace, o.Name, `"template":{"spec":`+whatif.Patch(in.Pod, now)+`}`))
+			whatif.RecreateJob(in.Ref.Namespace, o.Name, `"template":{"spec":`+whatif.Patch(in.Pod, now)+`}`))
 	}
 	return Fix{Description: say, Run: whatif.Commands(in.Pod, now)}
-}
-
-// recreateJob returns the command that recreates a Job with a changed spec, since a Job's template
-// is immutable. Generated selector and labels are removed.
-func recreateJob(namespace, name, spec string) string {
-	drop := `{"spec":{"selector":null,"template":{"metadata":{"labels":{"controller-uid":null,` +
-		`"batch.kubernetes.io/controller-uid":null}}}}}`
-	return fmt.Sprintf("kubectl -n %s get job %s -o json | kubectl patch --local -f - --type=merge -p %s -o json | "+
-		"kubectl patch --local -f - --type=strategic -p %s -o json | kubectl replace --force -f -",
-		namespace, name, shellquote.Quoted(drop), shellquote.Quoted(`{"spec":{`+spec+`}}`))
 }
 
 // editedContainer is editedPodFix for one container.
@@ -74,14 +64,22 @@ func jsonPatchFix(in In, say string, ops ...op) Fix {
 		below = "/spec/template/spec"
 	}
 	for i := range ops {
+		if c, ok := ops[i].Value.(*corev1.Container); ok && o.Kind != "" {
+			only := corev1.PodSpec{Containers: []corev1.Container{*c}}
+			whatif.WithoutInjected(&only)
+			ops[i].Value = &only.Containers[0]
+		}
 		ops[i].Path = below + ops[i].Path
 		if ops[i].From != "" {
 			ops[i].From = below + ops[i].From
 		}
 	}
 	patch, err := json.Marshal(ops)
-	if err != nil || o.Kind == "job" {
+	if err != nil {
 		return Fix{Description: say}
+	}
+	if o.Kind == "job" {
+		return commandFix(say, whatif.RecreateJobByJSON(p.Namespace, o.Name, string(patch)))
 	}
 	if o.Kind == "" {
 		return commandFix(say,

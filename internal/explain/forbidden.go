@@ -133,8 +133,7 @@ func (s Subject) webhookFailed(a *Answer, name, message string) {
 	}
 	if w.Service != "" {
 		ns, service, _ := strings.Cut(w.Service, "/")
-		a.Fixes = []Fix{commandFix("start what serves it: Service "+w.Service,
-			fmt.Sprintf("gantry why service/%s -n %s", service, ns))}
+		a.Fixes = []Fix{seeWhy("start what serves it: Service "+w.Service, "Service", ns, service)}
 	}
 	a.Fixes = append(a.Fixes,
 		commandFix("or let Pods in while it is away (failurePolicy Ignore): nothing checks them then",

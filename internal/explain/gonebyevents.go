@@ -48,6 +48,44 @@ func GoneByEvents(kind string, r journal.Ref, events []corev1.Event, now time.Ti
 	return a, true
 }
 
+// GoneByController is the answer about an object that a controller deleted, by what it recorded of
+// that; a is the answer by events, empty where there are none. ok is false when neither knows
+// anything.
+func GoneByController(a Answer, r journal.Ref, entries []journal.Entry, now time.Time) (_ Answer, ok bool) {
+	acted, at, found := newest[journal.Acted](In{Entries: entries}, func(f journal.Acted) bool {
+		return strings.Contains(f.Action, "delet")
+	})
+	if !found {
+		return a, a.Cause != ""
+	}
+	self := finding.Object{Kind: r.Kind, Namespace: r.Namespace, Name: r.Name}
+	if a.Cause == "" {
+		a.Subject = strings.ToLower(r.Kind) + "/" + r.Name + " in " + r.Namespace
+	}
+	a.State, a.Code, a.Since = "gone", "gone", at
+	a.Cause = fmt.Sprintf("The %s was deleted by the %s controller %s ago: %s.", r.Kind, acted.Controller,
+		ago(now.Sub(at)), strings.TrimSuffix(acted.Message, "."))
+	f := finding.Finding{Code: "Deleted", Severity: finding.Note, Stage: finding.StageChange, Object: self,
+		Value: acted.Controller, Message: a.Cause}
+	for _, d := range deletedByController {
+		if d.user == acted.Controller {
+			f.Field, f.Remedies = d.field, []finding.Remedy{{Say: d.rule}}
+		}
+	}
+	a.Findings = []finding.Finding{f}
+	a.Fixes = append(remedies(f.Remedies), a.Fixes...)
+	return a, true
+}
+
+// deletedByController are the controllers that record why they delete objects, with the field that
+// leads to it and what keeps the next such object.
+var deletedByController = []deleter{
+	{"ttl-after-finished", "", "spec.ttlSecondsAfterFinished",
+		"to keep such a Job longer, make it with a greater spec.ttlSecondsAfterFinished, or without"},
+	{"garbagecollector", "", "metadata.ownerReferences",
+		"make it again without ownerReferences, or with the uid that its owner has now"},
+}
+
 // eventTime is when an event last happened.
 func eventTime(e *corev1.Event) time.Time {
 	switch {

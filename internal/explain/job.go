@@ -9,7 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/explain/workload"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // templateOf returns the template of the Pods that an object makes itself: a CronJob makes Jobs.
@@ -36,7 +38,9 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 			if n := j.Status.FailedIndexes; n != nil && *n != "" {
 				a.Cause += fmt.Sprintf(" The failed indexes are %s of %d.", *n, completions(j))
 			}
-			s.failures(a, j)
+			if !s.endedBeforePlacing(a, j, c) {
+				s.failures(a, j)
+			}
 			return
 		case batchv1.JobSuspended:
 			a.State, a.Since, a.Cause = "suspended", c.LastTransitionTime.Time,
@@ -58,7 +62,7 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 		a.Cause = fmt.Sprintf("%d of its Pods succeeded, %d failed (backoffLimit %d). Pod %s is %s: %s",
 			j.Status.Succeeded, j.Status.Failed, backoffLimit(j.Spec.BackoffLimit), s.WorstPod.Ref.Name, w.State,
 			w.Cause)
-		a.Facts, a.Fixes = append(a.Facts, w.Facts...), w.Fixes
+		a.Facts, a.Fixes = append(a.Facts, w.Facts...), append(w.Fixes, s.fewerAtOnce(j, w)...)
 	case len(s.Pods) == 0:
 		if e := s.newestEvent("FailedCreate"); e != nil {
 			a.State = withoutPods
@@ -70,6 +74,24 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 		a.Cause = fmt.Sprintf("Its Pods run: %d at work, %d succeeded, %d failed.", j.Status.Active, j.Status.Succeeded,
 			j.Status.Failed)
 	}
+}
+
+// fewerAtOnce lets a Job run as many Pods at once as have a node, where others of it find none:
+// those follow when these have ended.
+func (s Subject) fewerAtOnce(j *batchv1.Job, w Answer) []Fix {
+	placed := 0
+	for _, p := range s.Pods {
+		if p.Spec.NodeName != "" && !pod.IsTerminal(p) && p.DeletionTimestamp == nil {
+			placed++
+		}
+	}
+	if w.Code != "unscheduled" || placed == 0 || j.Spec.Parallelism == nil || int(*j.Spec.Parallelism) <= placed {
+		return nil
+	}
+	return []Fix{commandFix(fmt.Sprintf("let it run as many Pods at once as have a node, %d: the others come when "+
+		"these "+
+		"have ended", placed), fmt.Sprintf(`kubectl -n %s patch job %s --type=merge -p '{"spec":{"parallelism":%d}}'`,
+		s.Namespace, s.Name, placed))}
 }
 
 // completions returns how many indexes a Job has.
@@ -149,7 +171,7 @@ func (s Subject) failuresIgnored(a *Answer, j *batchv1.Job) bool {
 		a.Next = "another Pod is made, with growing pauses, for ever"
 		a.Fixes = append(a.Fixes,
 			commandFix("or ignore disruptions only: then these failures count, and the Job fails when there are more "+
-				"than backoffLimit", recreateJob(s.Namespace, s.Name,
+				"than backoffLimit", whatif.RecreateJob(s.Namespace, s.Name,
 				`"podFailurePolicy":{"rules":[{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget",`+
 					`"status":"True"}]}]}`)))
 		return true

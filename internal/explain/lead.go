@@ -71,6 +71,31 @@ func leadWithReference(a *Answer, more []finding.Finding) {
 	}
 }
 
+// leadWithStrategy puts before the cause of a roll-out that does not go on that its own strategy
+// holds it: what one Pod waits for is a part of that.
+func leadWithStrategy(a *Answer, more []finding.Finding) {
+	i := slices.IndexFunc(more, func(f finding.Finding) bool {
+		return (f.Code == "HeldByStrategy" && a.State == stuckRollout || f.Code == "OldTemplateWaits") &&
+			f.Severity == finding.Broken && !strings.Contains(a.Cause, f.Message)
+	})
+	if i < 0 {
+		return
+	}
+	a.Cause = more[i].Message + " " + a.Cause
+	a.Fixes = withoutDoubles(append(remedies(more[i].Remedies), a.Fixes...))
+}
+
+// completeKey adds of which object a key is missing, and what that has, to a cause that names the
+// key alone.
+func completeKey(a *Answer, more []finding.Finding) {
+	for _, f := range more {
+		if f.Code == "KeyMissing" && f.Severity == finding.Broken && len(f.Related) > 0 &&
+			strings.Contains(a.Cause, f.Value) && !strings.Contains(a.Cause, f.Related[0].Name) {
+			a.Cause = strings.TrimSuffix(strings.TrimSpace(a.Cause), ".") + ". " + f.Message
+		}
+	}
+}
+
 // setsPlacement are kinds that decide beside a Pod's own spec where it may run: what they set
 // stands in no template, and is set again.
 var setsPlacement = []string{"StorageClass", "RuntimeClass", "MutatingAdmissionPolicy",

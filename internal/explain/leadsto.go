@@ -7,26 +7,18 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/finding"
 )
 
-// LeadsTo is the object, as gantry why is asked about it, and its namespace, of which the answer
-// says that what is wrong with it is the reason; about is empty where there is none. An object that
-// is not there leads to none: what it asks about instead is what was meant, not a reason.
-func (a Answer) LeadsTo() (about, namespace string) {
-	if a.Well() || a.Code == NoSuchObject {
-		return "", ""
+// LeadsTo is the object of which the answer says that what is wrong with it is the reason: the
+// first that a fix sees. ok is false where there is none, or nothing is wrong.
+func (a Answer) LeadsTo() (root finding.Object, ok bool) {
+	if a.Well() {
+		return finding.Object{}, false
 	}
 	for _, f := range a.Fixes {
-		for _, run := range f.Run {
-			words := strings.Fields(run)
-			if len(words) < 3 || words[0] != "gantry" || words[1] != "why" {
-				continue
-			}
-			if i := slices.Index(words, "-n"); i > 0 && i+1 < len(words) {
-				namespace = words[i+1]
-			}
-			return words[2], namespace
+		if f.See != nil {
+			return *f.See, true
 		}
 	}
-	return "", ""
+	return finding.Object{}, false
 }
 
 // Joined is the answer with that about the object to which it leads: the root is told after what it

@@ -60,6 +60,9 @@ func (s Subject) noPod(a *Answer) string {
 	return "No Pod can be made"
 }
 
+// stuckRollout is the state of a Deployment whose new Pods do not become ready.
+const stuckRollout = "stuck in a roll-out"
+
 // withoutPods is the state of an object whose Pods are refused.
 const withoutPods = "without Pods"
 
@@ -80,7 +83,7 @@ func (s Subject) furtherPods(a *Answer) {
 	if d.Status.UpdatedReplicas >= want || int32(living) < want {
 		return
 	}
-	a.State = "stuck in a roll-out"
+	a.State = stuckRollout
 	a.Facts = append(a.Facts, fmt.Sprintf("%d of %d Pods are of the newest template, the older ones serve on",
 		d.Status.UpdatedReplicas, want))
 	if r := d.Spec.Strategy.RollingUpdate; r != nil && r.MaxUnavailable != nil && r.MaxUnavailable.IntValue() == 0 &&

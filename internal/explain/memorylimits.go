@@ -51,6 +51,24 @@ func memoryVolumesText(in In, c container) string {
 	return fmt.Sprintf("; what it writes into %s (emptyDir of medium Memory) counts too", joinList(parts))
 }
 
+// oomAtStartWords are those by which a runtime says that a container had no memory left to begin.
+const oomAtStartWords = "oom-killed"
+
+// oomAtStart describes a container whose program could not begin, as its memory limit was used up
+// before: files of volumes in memory stay from one run to the next.
+func oomAtStart(in In, c container) string {
+	limit := "its memory limit"
+	if q, ok := c.spec.Resources.Limits[corev1.ResourceMemory]; ok {
+		limit += " of " + q.String()
+	}
+	s := fmt.Sprintf("%s cannot begin: %s is used up before its program starts, and the kernel killed what was to "+
+		"start it (OOM)", c.title(), limit)
+	if volumes := memoryVolumesText(in, c); volumes != "" {
+		return s + volumes + ", and its files outlive a restart."
+	}
+	return s + "."
+}
+
 // memoryVolumeFixes move volumes in memory that a container writes to onto the node's disk.
 func memoryVolumeFixes(in In, c container) []Fix {
 	var out []Fix

@@ -17,7 +17,7 @@ func (s Subject) node(a *Answer, n *corev1.Node) {
 	if c := nodeutil.NotReadyCondition(n); c != nil {
 		a.State, a.Since = "not Ready", c.LastTransitionTime.Time
 		a.Cause = fmt.Sprintf("Node %s is not ready (%s): %s.", n.Name, c.Reason, strings.TrimSuffix(c.Message, "."))
-		if c.Status == corev1.ConditionUnknown {
+		if c.Status == corev1.ConditionUnknown && !c.LastHeartbeatTime.IsZero() {
 			a.Cause += fmt.Sprintf(" Its kubelet was last heard of %s ago.", ago(s.Now.Sub(c.LastHeartbeatTime.Time)))
 		}
 		a.Next = "Pods that do not tolerate it for longer are deleted 300 s after it became so"

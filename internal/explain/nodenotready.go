@@ -52,8 +52,8 @@ func kubeletStateText(c corev1.NodeCondition) string {
 func notReadyFixes(in In, c corev1.NodeCondition) []Fix {
 	first := commandFix("start the kubelet on the node, or mend its connection to the API server")
 	if c.Status == corev1.ConditionFalse {
-		first = commandFix("mend on the node what its kubelet reports: "+strings.TrimSuffix(c.Message, "."),
-			"gantry why node/"+in.Node.Name)
+		first = seeWhy("mend on the node what its kubelet reports: "+strings.TrimSuffix(c.Message, "."), "Node", "",
+			in.Node.Name)
 	}
 	fixes := []Fix{first, commandFix("ask again when the node is back",
 		fmt.Sprintf("gantry why pod/%s -n %s", in.Ref.Name,

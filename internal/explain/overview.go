@@ -263,18 +263,14 @@ func mainFinding(a Answer) finding.Finding {
 		if i == 0 {
 			x.Description = strings.TrimPrefix(x.Description, "or ")
 		}
-		f.Remedies = append(f.Remedies, finding.Remedy{Say: x.Description, Run: x.Run})
+		f.Remedies = append(f.Remedies, finding.Remedy{Say: x.Description, Run: x.Run, See: x.See})
 	}
 	return f
 }
 
 // askAbout is the command that explains an object.
 func askAbout(o finding.Object) string {
-	s := "gantry why " + strings.ToLower(o.Kind) + "/" + o.Name
-	if o.Namespace != "" {
-		s += " -n " + o.Namespace
-	}
-	return s
+	return "gantry why " + o.String()
 }
 
 // count is how many causes have a severity, those around the namespace aside.

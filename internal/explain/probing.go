@@ -81,12 +81,7 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 	case p.HTTPGet != nil && strings.Contains(low, "statuscode"):
 		t.text = fmt.Sprintf("asks path %s on port %d and gets %s", p.HTTPGet.Path, port,
 			strings.TrimPrefix(output, "HTTP probe failed with "))
-		t.fixes = append(textFixes("correct the probe's path, or what the program answers there"),
-			editedProbe(in, f,
-				fmt.Sprintf("or ask only whether port %d is open (tcpSocket): what the program answers then counts "+
-					"no more", port), func(x *corev1.Probe) {
-					x.TCPSocket, x.HTTPGet = &corev1.TCPSocketAction{Port: x.HTTPGet.Port, Host: x.HTTPGet.Host}, nil
-				}))
+		t.fixes = wrongAnswer(in, c, f, port)
 	case strings.Contains(low, "deadline exceeded"), strings.Contains(low, "timeout"),
 		strings.Contains(low, "timed out"):
 		t = lateAnswer(in, p, f, output)

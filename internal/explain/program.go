@@ -2,9 +2,12 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/explain/finding"
 )
 
 // programDirectories are where an image's shells and tools are: a name without a directory is
@@ -87,6 +90,35 @@ func startRefusedText(in In, c container, words string) string {
 	return ""
 }
 
+// usualPrograms are names of programs that many images have.
+var usualPrograms = []string{"awk", "bash", "busybox", "cat", "cp", "curl", "date", "dd", "echo", "env", "false",
+	"find", "grep", "gunicorn", "httpd", "java", "ls", "mkdir", "nginx", "node", "npm", "perl", "php", "printenv",
+	"python", "python3", "redis-server", "ruby", "sed", "sleep", "tail", "tar", "tee", "touch", "true", "wget", "yes"}
+
+// nearProgram has another program in the place of one that is not in the image: a usual one, or one
+// of the Pod's other containers, of nearly its name.
+func nearProgram(in In, c container, program string) []Fix {
+	have := slices.Clone(usualPrograms)
+	for _, x := range containers(in.Pod) {
+		if words := slices.Concat(x.spec.Command, x.spec.Args); x.spec.Name != c.spec.Name && len(words) > 0 &&
+			!slices.Contains(have, words[0]) {
+			have = append(have, words[0])
+		}
+	}
+	near, how := finding.Near(program, have)
+	if near == "" || slices.Contains(have, program) {
+		return nil
+	}
+	return []Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("run %s, if that was meant: %s", near, how),
+		func(x *corev1.Container) {
+			for _, list := range [][]string{x.Command, x.Args} {
+				if len(list) > 0 && list[0] == program {
+					list[0] = near
+				}
+			}
+		})}
+}
+
 // programFixes are remedies for a program that the runtime could not start, from its words.
 func programFixes(in In, c container, words string) []Fix {
 	if r, ok := refusedStart(in, c, words); ok {
@@ -96,6 +128,6 @@ func programFixes(in In, c container, words string) []Fix {
 	if m == nil {
 		return startFixes(in, c, words)
 	}
-	return append(oneWordFix(in, c, m[1]), Fix{Description: fmt.Sprintf(
+	return append(append(oneWordFix(in, c, m[1]), nearProgram(in, c, m[1])...), Fix{Description: fmt.Sprintf(
 		"correct the command: %s is not in the image %s, or cannot be executed", m[1], c.spec.Image)})
 }

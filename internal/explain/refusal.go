@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
@@ -98,6 +99,38 @@ func resourceMissing(refusals []journal.NodeRefusal, in In) string {
 		}
 	}
 	return ""
+}
+
+// withoutResource are what helps a Pod that asks for huge pages which no node offers: to do without
+// them, or to reserve as many on a node.
+func withoutResource(in In, refusals []journal.NodeRefusal) []Fix {
+	for _, r := range refusals {
+		for _, x := range r.Shortages {
+			size, huge := strings.CutPrefix(x.Resource, corev1.ResourceHugePagesPrefix)
+			page, err := resource.ParseQuantity(size)
+			if !huge || x.Available != 0 || err != nil || page.Value() == 0 {
+				continue
+			}
+			name := corev1.ResourceName(x.Resource)
+			return []Fix{
+				editedPodFix(in, fmt.Sprintf("do without %s, where the program can: it then gets pages of the "+
+					"usual size",
+					x.Resource), func(s *corev1.PodSpec) {
+					for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
+						for i := range list {
+							delete(list[i].Resources.Requests, name)
+							delete(list[i].Resources.Limits, name)
+						}
+					}
+				}),
+				{Description: fmt.Sprintf("or reserve %d pages of %s on node %s, for instance with hugepagesz=%s "+
+					"hugepages=%d at its start or in nr_hugepages below /sys/kernel/mm/hugepages, and start its "+
+					"kubelet anew", (x.Requested+page.Value()-1)/page.Value(), size, r.Node,
+					strings.TrimSuffix(size, "i"),
+					(x.Requested+page.Value()-1)/page.Value())}}
+		}
+	}
+	return nil
 }
 
 // similarResources lists resources with the same last part of the name.

@@ -172,8 +172,8 @@ func taintReasons(n *corev1.Node) string {
 		if c == nil {
 			continue
 		}
-		part := fmt.Sprintf("%s is %s (%s: %s)", c.Type, c.Status, c.Reason, strings.TrimSuffix(oneLine(c.Message),
-			"."))
+		words := strings.TrimSuffix(c.Reason+": "+strings.TrimSuffix(oneLine(c.Message), "."), ": ")
+		part := fmt.Sprintf("%s is %s (%s)", c.Type, c.Status, words)
 		if !slices.Contains(parts, part) {
 			parts = append(parts, part)
 		}

@@ -24,7 +24,7 @@ func withoutDoubles(list []Fix) []Fix {
 func remedies(list []finding.Remedy) []Fix {
 	var out []Fix
 	for _, r := range list {
-		out = append(out, Fix{Description: r.Say, Run: r.Run, nodeLabels: r.NodeLabels})
+		out = append(out, Fix{Description: r.Say, Run: r.Run, See: r.See, nodeLabels: r.NodeLabels})
 	}
 	return out
 }
@@ -35,7 +35,7 @@ var readingVerbs = []string{"get", "describe", "logs", "events", "auth", "top", 
 
 // onlyReads reports whether all that a fix has somebody run changes nothing.
 func (f Fix) onlyReads() bool {
-	return len(f.Run) > 0 && f.Config == "" && f.ManifestChange == nil &&
+	return len(f.Run) > 0 && f.See == nil && f.Config == "" && f.ManifestChange == nil &&
 		!slices.ContainsFunc(f.Run, func(command string) bool { return !readingCommand(command) })
 }
 
@@ -50,8 +50,6 @@ func readingCommand(command string) bool {
 		switch {
 		case words[i] == "-n":
 			i++
-		case words[0] == "gantry" && words[i] == "why":
-			return false // it leads to the root, and keeps its place
 		case !strings.HasPrefix(words[i], "-"):
 			return slices.Contains(readingVerbs, words[i])
 		}

@@ -12,7 +12,7 @@ func TestWhatMendsComesFirst(t *testing.T) {
 	for want, list := range map[string][]Fix{
 		"mend look":         {look, commandFix("mend", "kubectl -n shop patch pod web -p '{}'")},
 		"mend text look":    {{Description: "text"}, look, commandFix("mend", "kubectl get x | kubectl replace -f -")},
-		"root or mend look": {look, commandFix("root", "gantry why pod/x"), commandFix("or mend", "kubectl delete x")},
+		"root or mend look": {look, seeWhy("root", "Pod", "shop", "x"), commandFix("or mend", "kubectl delete x")},
 		"text look":         {{Description: "text"}, look},
 		"look text":         {look, {Description: "text"}},
 		"text or mend":      {{Description: "text"}, commandFix("or mend", "kubectl delete pod x")},

@@ -368,7 +368,7 @@ func deniedFindings(in In, c container, at string, t *corev1.ContainerStateTermi
 func asRemedies(list []Fix) []finding.Remedy {
 	var out []finding.Remedy
 	for _, f := range list {
-		r := finding.Remedy{Say: f.Description, Run: f.Run, NodeLabels: f.nodeLabels}
+		r := finding.Remedy{Say: f.Description, Run: f.Run, See: f.See, NodeLabels: f.nodeLabels}
 		if f.ManifestChange != nil {
 			r.Say += fmt.Sprintf(": in the manifest of %s %s", f.ManifestChange.Object, f.ManifestChange.Patch)
 		}

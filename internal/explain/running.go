@@ -88,6 +88,11 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 		a.Facts = append(a.Facts, memoryText(in, c)...)
 	case k.known:
 		killedByProbeCause(a, in, c, k)
+	case neverStarted(t) && strings.Contains(strings.ToLower(t.Message), oomAtStartWords):
+		a.Cause = oomAtStart(in, c)
+		a.Facts = append(a.Facts, runtimesWords(t.Message)...)
+		a.Fixes = append(a.Fixes, memoryFixes(in, c, m)...)
+		return
 	case neverStarted(t):
 		words := strings.TrimSuffix(strings.TrimSpace(plainWords(t.Message)), ".")
 		a.Facts = append(a.Facts, runtimesWords(t.Message)...)

@@ -242,7 +242,7 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 			chosen = slices.DeleteFunc(slices.Clone(chosen),
 				func(r journal.NodeRefusal) bool { return len(r.Shortages) == 0 })
 		}
-		a.Fixes = append(a.Fixes, pluginHints(in, chosen)...)
+		a.Fixes = append(a.Fixes, append(withoutResource(in, chosen), pluginHints(in, chosen)...)...)
 	}
 }
 
@@ -373,22 +373,4 @@ func preemption(a *Answer, in In) {
 		f.Remedies = append([]finding.Remedy{{Say: r.Description, Run: r.Run}}, f.Remedies...)
 	}
 	a.Findings = append(a.Findings, f)
-}
-
-func notAttempted(a *Answer, in In) {
-	if c := condition(in.Pod, corev1.PodScheduled); c != nil && c.Message != "" {
-		a.Cause = "No node fits: " + c.Message
-		a.Next = "the Pod is tried again when something changes that can help"
-		return
-	}
-	a.Cause = fmt.Sprintf("No scheduler has looked at the Pod yet. It asks for scheduler %q.",
-		in.Pod.Spec.SchedulerName)
-	if in.Pod.Spec.SchedulerName != corev1.DefaultSchedulerName {
-		a.Fixes = append(a.Fixes,
-			editedPodFix(in, "let the scheduler that is there place it (schedulerName: "+corev1.DefaultSchedulerName+
-				")", func(s *corev1.PodSpec) { s.SchedulerName = corev1.DefaultSchedulerName }))
-	}
-	a.Fixes = append(a.Fixes,
-		textFixes("check that a scheduler of that name runs; Gantry's own serves the profiles of its configuration, "+
-			"by default default-scheduler")...)
 }

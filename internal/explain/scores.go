@@ -10,6 +10,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
 // whyChosen explains why a node was chosen before the runner-up: the scores that differ, and their
@@ -93,8 +94,64 @@ func scoreInputs(in In, plugin, node, other string) string {
 		if s := imagesOnNode(in, node); s != "" {
 			return fmt.Sprintf(" (%s already holds %s)", node, s)
 		}
+	case "TaintToleration":
+		if s := softTaints(in, other); s != "" {
+			return fmt.Sprintf(" (%s has %s, not tolerated)", other, s)
+		}
+	case "NodeAffinity":
+		if s := preferredTerms(in, node, other); s != "" {
+			return fmt.Sprintf(" (%s meets %s)", node, s)
+		}
 	}
 	return ""
+}
+
+// softTaints are the taints of a node that only make it less liked, and that the Pod does not
+// tolerate.
+func softTaints(in In, node string) string {
+	n := in.ClusterContext.node(node)
+	if n == nil {
+		return ""
+	}
+	var out []string
+	for i := range n.Spec.Taints {
+		t := &n.Spec.Taints[i]
+		if t.Effect == corev1.TaintEffectPreferNoSchedule && !fit.Tolerates(in.Pod.Spec.Tolerations, t) {
+			out = append(out, "the taint "+t.ToString())
+		}
+	}
+	return strings.Join(out, " and ")
+}
+
+// preferredTerms are the terms of the Pod's preferred node affinity, with their weights, that one
+// node meets and another does not.
+func preferredTerms(in In, node, other string) string {
+	n, m := in.ClusterContext.node(node), in.ClusterContext.node(other)
+	if a := in.Pod.Spec.Affinity; n == nil || m == nil || a == nil || a.NodeAffinity == nil {
+		return ""
+	}
+	var out []string
+	for i, t := range in.Pod.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
+		p := in.Pod.DeepCopy()
+		p.Spec.NodeSelector = nil
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{t.Preference}}}}
+		meets, err := fit.NodeMatches(p, n)
+		if not, failed := fit.NodeMatches(p, m); err == nil && failed == nil && meets && !not {
+			out = append(out, fmt.Sprintf("preferred term %d of weight %d: %s", i, t.Weight, termText(t.Preference)))
+		}
+	}
+	return strings.Join(out, " and ")
+}
+
+// termText writes a term of node affinity.
+func termText(t corev1.NodeSelectorTerm) string {
+	var out []string
+	for _, e := range slices.Concat(t.MatchExpressions, t.MatchFields) {
+		out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Key, e.Operator, strings.Join(e.Values, ","))))
+	}
+	return strings.Join(out, ", ")
 }
 
 // utilizationText formats a node's utilization without and with the Pod: "30/60 % -> 60/65 %".

@@ -207,6 +207,11 @@ func eachText(c *corev1.Container, change func(string) string) {
 			list[i] = change(list[i])
 		}
 	}
+	for _, p := range execProbes(c) {
+		for i := range p.Exec.Command {
+			p.Exec.Command[i] = change(p.Exec.Command[i])
+		}
+	}
 	for i := range c.Env {
 		c.Env[i].Value = change(c.Env[i].Value)
 	}
@@ -295,8 +300,7 @@ func noEndpointsReason(s *corev1.Service, pods []*corev1.Pod, but *corev1.Pod) (
 	case len(unready) > 0:
 		u := unready[0]
 		return of + fmt.Sprintf("and of its Pods none is ready (%s).", u.Name),
-			[]Fix{commandFix("see why "+u.Name+" is not ready", fmt.Sprintf("gantry why pod/%s -n %s", u.Name,
-				u.Namespace))}
+			[]Fix{seeWhy("see why "+u.Name+" is not ready", "Pod", u.Namespace, u.Name)}
 	case len(ending) > 0:
 		return of + fmt.Sprintf("and its Pods are being deleted (%s), which takes them out.", ending[0].Name),
 			textFixes(fmt.Sprintf("start others with the labels %s: let what owns these have more replicas", selector))

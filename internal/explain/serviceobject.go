@@ -243,7 +243,7 @@ func (s Subject) wrongPortName(a *Answer, x *corev1.Service) bool {
 		case len(names) == 0:
 			a.Cause += fmt.Sprintf(": %s names none.", p.Name)
 		default:
-			a.Cause += fmt.Sprintf(": %s has %s.", p.Name, joinList(names))
+			a.Cause += fmt.Sprintf(": %s has %s.", p.Name, joinList(s.numbered(names, port.Protocol)))
 		}
 		a.Facts = append(a.Facts, fmt.Sprintf("so port %d has no endpoints, though %d of %d Pods are ready", port.Port,
 			s.readyPods(), len(s.runningPods())))
@@ -294,6 +294,23 @@ func (s Subject) portNames(want string, proto corev1.Protocol) (names []string, 
 		}
 	}
 	return names, initial, false
+}
+
+// numbered are names of ports of the Pods' containers with the numbers that these have.
+func (s Subject) numbered(names []string, proto corev1.Protocol) []string {
+	out := slices.Clone(names)
+	for i, name := range names {
+		for _, p := range s.runningPods() {
+			for _, c := range containers(p) {
+				for _, port := range c.spec.Ports {
+					if port.Name == name && protocol(port.Protocol) == protocol(proto) && out[i] == name {
+						out[i] = fmt.Sprintf("%s (%d)", name, port.ContainerPort)
+					}
+				}
+			}
+		}
+	}
+	return out
 }
 
 func (s Subject) readyPods() int {

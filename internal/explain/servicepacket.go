@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/finding"
 	policyrules "github.com/gantry-project/gantry/internal/networkpolicy/rules"
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/trace/packet"
@@ -49,8 +50,8 @@ func (s Subject) packetBlocked(a *Answer, x *corev1.Service) bool {
 		a.Cause = fmt.Sprintf("A connection to port %s of the Service fails (%s). %s", ask.Port, w.Reason, w.Cause)
 		for _, f := range w.Fixes {
 			fix := packetFix(f)
-			if strings.HasPrefix(f.Run, "gantry why service/"+x.Name+" ") {
-				fix.Run = nil
+			if fix.See != nil && *fix.See == s.object() {
+				fix.Run, fix.See = nil, nil
 			}
 			if port, ok := listeningPort(f.Description); ok {
 				fix = s.setTarget(x, ask, port, f.Description)
@@ -69,7 +70,11 @@ func packetFix(f packet.Fix) Fix {
 	if f.Run == "" {
 		return Fix{Description: f.Description}
 	}
-	return commandFix(f.Description, f.Run)
+	fix := commandFix(f.Description, f.Run)
+	if f.See != nil {
+		fix.See = &finding.Object{Kind: f.See.Kind, Namespace: f.See.Namespace, Name: f.See.Name}
+	}
+	return fix
 }
 
 // listeningPort parses the port out of the trace's remedy that names one where a process listens.

@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // noProcessWords match what programs and runtimes print when they may make no further process or
@@ -93,32 +95,120 @@ func addressInUse(in In, c container, at, line string) (restriction, bool) {
 			return restriction{field: portField(c, at, port), value: port, text: fmt.Sprintf("It cannot listen on "+
 				"port %s: container %s of the same Pod does, and the containers of a Pod share one network.", port,
 				other.spec.Name),
-				fixes: textFixes(fmt.Sprintf("let %s or %s listen on another port than %s, or run them in Pods of "+
-					"their own",
-					c.spec.Name, other.spec.Name, port))}, true
+				fixes: append(onAnotherPort(in, c, port), Fix{Description: fmt.Sprintf("or let %s listen on another "+
+					"port than %s, or run them in Pods of their own", other.spec.Name, port)})}, true
 		}
 	}
 	if in.Pod.Spec.HostNetwork {
-		port := ""
-		if said != "" {
-			port = " " + said
-		}
-		return restriction{field: "spec.hostNetwork", value: "true", text: fmt.Sprintf("It cannot listen on port%s: a "+
-			"program of node %s, or another Pod in its network, does, and hostNetwork lets the Pod share the "+
-			"node's network.",
-			port, in.Pod.Spec.NodeName), fixes: []Fix{editedPodFix(in, "give the Pod a network of its own: without "+
-			"hostNetwork", func(s *corev1.PodSpec) {
-			s.HostNetwork = false
-			for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
-				for i := range list {
-					for j := range list[i].Ports {
-						list[i].Ports[j].HostPort = 0 // the API server set it for hostNetwork
+		port, who := portOfNode(in, wanted, said)
+		return restriction{field: "spec.hostNetwork", value: "true", text: fmt.Sprintf("It cannot listen on %s: %s "+
+			"does, and hostNetwork lets the Pod share the node's network.", port, who),
+			fixes: []Fix{editedPodFix(in, "give the Pod a network of its own: without "+
+				"hostNetwork", func(s *corev1.PodSpec) {
+				s.HostNetwork = false
+				for _, list := range [][]corev1.Container{s.InitContainers, s.Containers} {
+					for i := range list {
+						for j := range list[i].Ports {
+							list[i].Ports[j].HostPort = 0 // the API server set it for hostNetwork
+						}
 					}
 				}
-			}
-		}), {Description: "or let it listen on a port that is free on the node"}}}, true
+			}), {Description: "or let it listen on a port that is free on the node"}}}, true
 	}
 	return restriction{}, false
+}
+
+// portOfNode is the port of its node that a container of the node's network wants, in words, and
+// who has it. said is the one that the container named, empty where it named none.
+func portOfNode(in In, wanted []string, said string) (port, who string) {
+	who = fmt.Sprintf("a program of node %s, or another Pod in its network,", in.Pod.Spec.NodeName)
+	taken := takenOnNode(in)
+	for _, p := range wanted {
+		if by, ok := taken[p]; ok {
+			return "port " + p, by
+		}
+	}
+	switch unique := slices.Compact(slices.Sorted(slices.Values(wanted))); {
+	case said != "":
+		return "port " + said, who
+	case len(unique) == 1:
+		return "port " + unique[0], who
+	}
+	return "its port", who
+}
+
+// takenOnNode are the ports of the Pod's node of which the API says who has them: its kubelet, and
+// other Pods that share its network or have a port of it.
+func takenOnNode(in In) map[string]string {
+	out := map[string]string{}
+	if in.Node != nil && in.Node.Status.DaemonEndpoints.KubeletEndpoint.Port > 0 {
+		out[strconv.Itoa(int(in.Node.Status.DaemonEndpoints.KubeletEndpoint.Port))] = "the kubelet of node " +
+			in.Node.Name
+	}
+	if in.ClusterContext == nil {
+		return out
+	}
+	for _, p := range in.ClusterContext.Pods {
+		if p.Spec.NodeName != in.Pod.Spec.NodeName || p.UID == in.Pod.UID || pod.IsTerminal(p) {
+			continue
+		}
+		for i := range p.Spec.Containers {
+			for _, x := range p.Spec.Containers[i].Ports {
+				n := x.HostPort
+				if p.Spec.HostNetwork {
+					n = x.ContainerPort
+				}
+				if n > 0 {
+					out[strconv.Itoa(int(n))] = fmt.Sprintf("Pod %s of namespace %s", p.Name, p.Namespace)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// onAnotherPort lets a container listen on the next port that no container of its Pod names, where
+// its command line, its variables and its probes have the one it cannot have as a number of its
+// own.
+func onAnotherPort(in In, c container, port string) []Fix {
+	number := regexp.MustCompile(`(^|[\s:=])` + port + `($|[^\d.:])`)
+	texts := slices.Concat(c.spec.Command, c.spec.Args)
+	for _, e := range c.spec.Env {
+		texts = append(texts, e.Value)
+	}
+	if !slices.ContainsFunc(texts, number.MatchString) {
+		return nil
+	}
+	var named []string
+	for _, x := range containers(in.Pod) {
+		named = append(named, portsNamed(x.spec)...)
+	}
+	was, err := strconv.Atoi(port)
+	if err != nil {
+		return nil
+	}
+	free := was + 1
+	for slices.Contains(named, strconv.Itoa(free)) {
+		free++
+	}
+	say := fmt.Sprintf("let %s listen on port %d: who asks it on %s has to ask there", c.spec.Name, free, port)
+	return []Fix{editedContainer(in, c.spec.Name, say, func(x *corev1.Container) {
+		eachText(x, func(s string) string { return number.ReplaceAllString(s, "${1}"+strconv.Itoa(free)+"${2}") })
+		for i := range x.Ports {
+			if int(x.Ports[i].ContainerPort) == was {
+				x.Ports[i].ContainerPort = int32(free)
+			}
+		}
+		for _, p := range []*corev1.Probe{x.StartupProbe, x.ReadinessProbe, x.LivenessProbe} {
+			switch {
+			case p == nil:
+			case p.HTTPGet != nil && p.HTTPGet.Port.IntValue() == was:
+				p.HTTPGet.Port = intstr.FromInt32(int32(free))
+			case p.TCPSocket != nil && p.TCPSocket.Port.IntValue() == was:
+				p.TCPSocket.Port = intstr.FromInt32(int32(free))
+			}
+		}
+	})}
 }
 
 // portField is where a container names a port.

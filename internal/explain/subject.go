@@ -103,20 +103,36 @@ func WhyObject(s Subject) Answer {
 		more = append(more, s.inside()...)
 	}
 	s.explainKind(&a, more)
-	told := a.Findings
-	if s.WorstPod != nil {
+	told, more := a.Findings, withoutMoreTime(a, more)
+	if s.WorstPod != nil && !a.unplaced {
 		own := Why(*s.WorstPod)
 		told = append(told, own.Findings...)
 		s.butPod(&a, own)
 	}
-	told = append(told, s.meantFindings()...)
 	told = append(told, subjectFinding(s, a, append(slices.Clone(told), more...))...)
+	more = append(more, s.meantFindings()...)
 	a = withFindings(a, withRemedies(a, told), more)
+	a.withoutNodes(more)
 	a.Subject = s.Kind + "/" + s.Name
 	if s.Namespace != "" {
 		a.Subject += " in " + s.Namespace
 	}
 	return a
+}
+
+// withoutNodes adds to an answer that all is well on which nodes a DaemonSet is not wanted, and
+// why: who asks about one that is well may miss it there.
+func (a *Answer) withoutNodes(list []finding.Finding) {
+	if !a.Well() {
+		return
+	}
+	for _, f := range list {
+		if f.Code != "NodeLeftOut" {
+			continue
+		}
+		a.Cause = strings.Replace(a.Cause, "; nothing blocks it", "", 1) + " " + f.Message
+		a.Fixes = withoutDoubles(append(a.Fixes, remedies(f.Remedies)...))
+	}
 }
 
 // explainKind sets state and cause by the rules of the object's kind. more are findings about it.
@@ -227,7 +243,7 @@ func (s Subject) deployment(a *Answer, d *appsv1.Deployment) {
 		a.Facts = append(a.Facts,
 			fmt.Sprintf("a roll-out is under way: %d of %d Pods are of the newest template, the older ones serve on",
 				d.Status.UpdatedReplicas, want))
-		s.explainByPod(a, "stuck in a roll-out", want, d.Status.ReadyReplicas)
+		s.explainByPod(a, stuckRollout, want, d.Status.ReadyReplicas)
 		return
 	}
 	s.workload(a, want, d.Status.ReadyReplicas, &d.Spec.Template)
@@ -262,8 +278,7 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 			p := s.Pods[i]
 			a.Cause = fmt.Sprintf("It wants %d Pods, and Pod %s is being deleted and has not ended; the rest is made "+
 				"afterwards, where it takes its place.", want, p.Name)
-			a.Fixes = []Fix{commandFix("see why it has not ended", fmt.Sprintf("gantry why pod/%s -n %s", p.Name,
-				p.Namespace))}
+			a.Fixes = []Fix{seeWhy("see why it has not ended", "Pod", p.Namespace, p.Name)}
 			return
 		}
 		a.causedAt = []finding.Stage{finding.StageControl, finding.StageCreation}
@@ -312,9 +327,16 @@ func (s Subject) podsRefused(a *Answer, message string, template *corev1.PodTemp
 	}
 	s.furtherPods(a)
 	a.Next = "its controller tries again with growing pauses"
-	a.Facts = append(a.Facts, "the API server's words: "+message)
+	said := "the API server's words"
+	if e := s.newestEvent("FailedCreate"); e != nil && s.Now.Sub(eventTime(e)) >= pastRefusal {
+		said += fmt.Sprintf(", %s ago", ago(s.Now.Sub(eventTime(e))))
+	}
+	a.Facts = append(a.Facts, said+": "+message)
 	s.afterRefusal(a, template)
 }
+
+// pastRefusal is after how long a refusal may be of what has been mended.
+const pastRefusal = 10 * time.Second
 
 func (s Subject) cronJob(a *Answer, c *batchv1.CronJob) {
 	last := "never"
@@ -350,8 +372,9 @@ func (s Subject) cronJob(a *Answer, c *batchv1.CronJob) {
 	}
 }
 
-// meantFindings are the findings of the Pod that an object's selector nearly selects, beside those
-// about the selector; none of a namespace.
+// meantFindings are the findings of the Pod that an object's selector nearly selects, which come
+// after those about the selector: once that is mended they hinder. Of an object that selects to
+// protect and not to reach, they are no trouble of its own. None of a namespace.
 func (s Subject) meantFindings() []finding.Finding {
 	if _, whole := s.Object.(*corev1.Namespace); whole || s.NamespaceContext == nil {
 		return nil
@@ -359,6 +382,11 @@ func (s Subject) meantFindings() []finding.Finding {
 	var out []finding.Finding
 	for _, a := range s.NamespaceContext.Inside {
 		out = append(out, a.Findings...)
+	}
+	if _, reaches := s.Object.(*corev1.Service); !reaches {
+		for i := range out {
+			out[i].Severity = max(out[i].Severity, finding.Threat)
+		}
 	}
 	return out
 }

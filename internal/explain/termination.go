@@ -6,10 +6,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
 	nodeutil "github.com/gantry-project/gantry/internal/node"
+	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
 // deletedPod explains how a Pod ended that is no longer in the API.
@@ -88,10 +90,10 @@ func terminating(in In) *Answer {
 	case nodeUnreachable(in.Node):
 		a.Cause = fmt.Sprintf("The Pod waits for the kubelet of node %s to confirm the end of its containers, and "+
 			"that node is not ready.", in.Node.Name)
+		a.Cause += deletedByTaint(in) + replacedAfterwards(p)
 		a.Next = "it ends when the node answers again"
-		a.Fixes = []Fix{
-			commandFix("mend the node, or add the taint node.kubernetes.io/out-of-service when the machine is surely " +
-				"off"), forceDelete(in)}
+		a.Fixes = []Fix{outOfService(in.Node.Name), {Description: "or mend the node: its kubelet then ends the Pod"},
+			forceDelete(in)}
 	case kubeletBlocked(in) != nil:
 		return kubeletBlocked(in)
 	case len(running) > 0:
@@ -142,11 +144,7 @@ func heldByFinalizers(a *Answer, in In) {
 	}
 	a.Cause = fmt.Sprintf("%s; the object stays because of its finalizers: %s. Whoever set them has to remove them.",
 		why, strings.Join(p.Finalizers, ", "))
-	for _, o := range p.OwnerReferences {
-		if o.Controller != nil && *o.Controller && o.Kind == "StatefulSet" {
-			a.Cause += fmt.Sprintf(" StatefulSet %s cannot make a new %s until this one is gone.", o.Name, p.Name)
-		}
-	}
+	a.Cause += replacedAfterwards(p)
 	foreign := finding.ForeignFinalizers(p.Finalizers)
 	if len(foreign) == 0 {
 		a.Cause = fmt.Sprintf("%s; the object stays until the controllers of Kubernetes that set its finalizers have "+
@@ -164,6 +162,49 @@ func heldByFinalizers(a *Answer, in In) {
 		commandFix("if it will never come back, remove the finalizer",
 			fmt.Sprintf(`kubectl -n %s patch pod %s --type=merge -p '{"metadata":{"finalizers":%s}}'`, p.Namespace,
 				p.Name, kept))}
+}
+
+// replacedAfterwards says who makes a Pod of the same name once this one is gone, with a space
+// before; empty where nobody does.
+func replacedAfterwards(p *corev1.Pod) string {
+	if o := metav1.GetControllerOf(p); o != nil && o.Kind == "StatefulSet" {
+		return fmt.Sprintf(" StatefulSet %s cannot make a new %s until this one is gone.", o.Name, p.Name)
+	}
+	return ""
+}
+
+// deletedByTaint says, with a space before, that a taint of its node ended a Pod, and for how long
+// the Pod tolerates it; empty where the Pod was deleted for another reason.
+func deletedByTaint(in In) string {
+	c := condition(in.Pod, corev1.DisruptionTarget)
+	if c == nil || c.Status != corev1.ConditionTrue || c.Reason != "DeletionByTaintManager" {
+		return ""
+	}
+	for i := range in.Node.Spec.Taints {
+		t := &in.Node.Spec.Taints[i]
+		if t.Effect != corev1.TaintEffectNoExecute {
+			continue
+		}
+		for j := range in.Pod.Spec.Tolerations {
+			x := &in.Pod.Spec.Tolerations[j]
+			if fit.Tolerates([]corev1.Toleration{*x}, t) && x.TolerationSeconds != nil {
+				return fmt.Sprintf(" It was deleted because of the node's taint %s, which it tolerates for %d s "+
+					"(spec.tolerations[%d].tolerationSeconds).", t.ToString(), *x.TolerationSeconds, j)
+			}
+		}
+		if !fit.Tolerates(in.Pod.Spec.Tolerations, t) {
+			return fmt.Sprintf(" It was deleted because of the node's taint %s, which it does not tolerate.",
+				t.ToString())
+		}
+	}
+	return " It was deleted because of a taint of the node."
+}
+
+// outOfService tells the cluster that a machine is off, so that its Pods start elsewhere.
+func outOfService(node string) Fix {
+	return commandFix("when the machine is surely off, say so: its Pods are then taken away and start elsewhere; "+
+		"never while it may run, as two of them could write to one volume",
+		fmt.Sprintf("kubectl taint node %s node.kubernetes.io/out-of-service=nodeshutdown:NoExecute", node))
 }
 
 func forceDelete(in In) Fix {

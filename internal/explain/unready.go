@@ -64,6 +64,7 @@ func probePending(a *Answer, in In, c container, lead string) bool {
 				"container", p.PeriodSeconds, p.FailureThreshold)
 		}
 		a.Fixes = append(append(append(a.Fixes, w.fixes...), w.commands...), logsOf(in, c.spec.Name))
+		askedByProbe(a, in, c, pr)
 		return true
 	}
 	if p == nil {

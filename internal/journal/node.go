@@ -21,6 +21,9 @@ type Refused struct {
 	Message string `json:"message"`
 }
 
+// StaticPodInvalid is the reason of a manifest of a static Pod that cannot be run.
+const StaticPodInvalid = "StaticPodInvalid"
+
 // Line prints reason and message.
 func (f Refused) Line() string {
 	return fmt.Sprintf("refused by the kubelet: %s: %s", f.Reason, f.Message)

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	"github.com/gantry-project/gantry/internal/kubelet/podsource"
 	"github.com/gantry-project/gantry/internal/kubelet/podsource/declaredfeatures"
+	"github.com/gantry-project/gantry/internal/kubelet/podsource/static"
 )
 
 // sources are the names of those this node listens to.
@@ -106,7 +108,12 @@ func (t sourceReporter) Refused(place string, err error) {
 	if !strings.Contains(message, place) {
 		message = place + ": " + message
 	}
-	t.kubelet.opts.Journal.Put(t.node(), journal.Refused{Reason: "StaticPodInvalid", Message: message})
+	refused := journal.Refused{Reason: journal.StaticPodInvalid, Message: message}
+	t.kubelet.opts.Journal.Put(t.node(), refused)
+	var bad *static.InvalidPod
+	if errors.As(err, &bad) { // who asks about the Pod is told too
+		t.kubelet.opts.Journal.Put(journal.Ref{Namespace: bad.Namespace, Name: bad.Name}, refused)
+	}
 }
 
 // DuplicateName tells of a Pod whose name another Pod of its source has.

@@ -1,7 +1,9 @@
 package garbagecollector
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,7 +36,26 @@ func (o *Object) orphansDependents() bool {
 type Owner struct {
 	Ref                metav1.OwnerReference
 	Exists             bool
-	WaitsForDependents bool // it exists and waits for its dependents' deletion
+	WaitsForDependents bool      // it exists and waits for its dependents' deletion
+	Other              types.UID // of the object of its name that is there instead; empty: none
+}
+
+// Reason says which owners an object that is deleted has lost.
+func Reason(owners []Owner) string {
+	var out []string
+	for _, w := range owners {
+		name := fmt.Sprintf("%s %s of uid %s", w.Ref.Kind, w.Ref.Name, w.Ref.UID)
+		switch {
+		case w.WaitsForDependents:
+			out = append(out, name+" is being deleted and waits for it")
+		case w.Other != "":
+			out = append(out, fmt.Sprintf("%s is not there: the %s of that name has the uid %s", name, w.Ref.Kind,
+				w.Other))
+		case !w.Exists:
+			out = append(out, name+" is not there")
+		}
+	}
+	return "by its metadata.ownerReferences it is owned, and its owner " + strings.Join(out, ", ")
 }
 
 // Decision is what to do with an object because of its owners.

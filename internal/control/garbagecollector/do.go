@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/internal/journal"
 )
 
 type controller struct {
@@ -121,7 +122,11 @@ func (c *controller) attemptToDeleteItem(ctx context.Context, key string) (time.
 	if err != nil {
 		return 0, err
 	}
-	return 0, c.do(ctx, o, Decide(o, owners, dependents), dependents)
+	deleted, err := c.do(ctx, o, Decide(o, owners, dependents), dependents)
+	if deleted {
+		c.record(o, owners)
+	}
+	return 0, err
 }
 
 // resolveOwners returns the state of an object's owners. A missing one is confirmed by the API
@@ -151,8 +156,11 @@ func (c *controller) fetchOwner(ctx context.Context, namespace string, ref metav
 		return Owner{}, err
 	}
 	live, err := client.Get(ctx, ref.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && live.UID != ref.UID {
+	if apierrors.IsNotFound(err) {
 		return Owner{Ref: ref}, nil
+	}
+	if err == nil && live.UID != ref.UID {
+		return Owner{Ref: ref, Other: live.UID}, nil
 	}
 	if err != nil {
 		return Owner{}, fmt.Errorf("owner %s %s of kind %s: %w", ref.APIVersion, ref.Name, ref.Kind, err)
@@ -187,16 +195,28 @@ func (c *controller) client(o *Object) metadata.ResourceInterface {
 	return c.controllerContext.Metadata.Resource(o.Resource).Namespace(o.Namespace)
 }
 
-func (c *controller) do(ctx context.Context, o *Object, v Decision, dependents []*Object) error {
+// record puts into the journal why an object was deleted.
+func (c *controller) record(o *Object, owners []Owner) {
+	kind, err := c.mapper.KindFor(o.Resource)
+	if err != nil || c.controllerContext.Journal == nil {
+		return
+	}
+	c.controllerContext.Journal.Put(journal.Ref{Kind: kind.Kind, Namespace: o.Namespace, Name: o.Name,
+		UID: string(o.UID)}, journal.Acted{Controller: "garbagecollector", Action: "deletes the " + kind.Kind,
+		Message: Reason(owners)})
+}
+
+// do carries a decision out, and reports whether the object was deleted.
+func (c *controller) do(ctx context.Context, o *Object, v Decision, dependents []*Object) (deleted bool, err error) {
 	if len(v.RemoveOwners) > 0 {
-		return c.removeOwnerReferences(ctx, o, v.RemoveOwners)
+		return false, c.removeOwnerReferences(ctx, o, v.RemoveOwners)
 	}
 	if !v.Delete {
-		return nil
+		return false, nil
 	}
 	if v.UnblockDeletion {
 		if err := c.unblockOwnerDeletion(ctx, o); err != nil {
-			return err
+			return false, err
 		}
 	}
 	return c.deleteObject(ctx, o, v.Propagation)
@@ -204,22 +224,22 @@ func (c *controller) do(ctx context.Context, o *Object, v Decision, dependents [
 
 // deleteObject deletes an object if its owner references are still those that were evaluated:
 // resources are watched separately, so that the event of an owner's deletion may arrive before that
-// of the object's orphaning.
-func (c *controller) deleteObject(ctx context.Context, o *Object, how metav1.DeletionPropagation) error {
+// of the object's orphaning. It reports whether it was this call that did.
+func (c *controller) deleteObject(ctx context.Context, o *Object, how metav1.DeletionPropagation) (bool, error) {
 	live, err := c.client(o).Get(ctx, o.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) ||
 		err == nil && (live.UID != o.UID || !slices.EqualFunc(live.OwnerReferences, o.Owners, sameOwner)) {
-		return nil // its watch event follows
+		return false, nil // its watch event follows
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	err = c.client(o).Delete(ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &how,
 		Preconditions: &metav1.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion}})
 	if apierrors.IsNotFound(err) {
-		return nil
+		return false, nil
 	}
-	return err // a conflict is retried
+	return err == nil, err // a conflict is retried
 }
 
 func sameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }

@@ -1,6 +1,8 @@
 package ttlafterfinished
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -24,6 +26,19 @@ func Overdue(j *batchv1.Job, now time.Time) time.Duration {
 		return 0
 	}
 	return max(0, now.Sub(end))
+}
+
+// Reason says how a Job ended and why it is deleted; it has a limit and is finished.
+func Reason(j *batchv1.Job) string {
+	how := "ended"
+	for _, c := range j.Status.Conditions {
+		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
+			how = fmt.Sprintf("ended (%s) at %s", strings.TrimSuffix(string(c.Type)+": "+c.Reason, ": "),
+				c.LastTransitionTime.UTC().Format(time.RFC3339))
+		}
+	}
+	return fmt.Sprintf("it %s, and is kept for its ttlSecondsAfterFinished of %d s", how,
+		*j.Spec.TTLSecondsAfterFinished)
 }
 
 // expiry returns when a finished Job is due; see TimeLeft.

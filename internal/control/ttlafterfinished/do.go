@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/internal/journal"
 )
 
 type controller struct {
@@ -51,6 +52,8 @@ func (c *controller) processJob(ctx context.Context, key string) (time.Duration,
 		metav1.DeleteOptions{PropagationPolicy: &foreground,
 			Preconditions: metav1.NewUIDPreconditions(string(fresh.UID))})
 	if err == nil {
+		c.controllerContext.Journal.Put(journal.Ref{Kind: "Job", Namespace: ns, Name: name, UID: string(fresh.UID)},
+			journal.Acted{Controller: "ttl-after-finished", Action: "deletes the Job", Message: Reason(fresh)})
 		deletionSeconds.Observe(Overdue(fresh, c.controllerContext.Time()).Seconds())
 	}
 	return 0, controllerruntime.IgnoreNotFound(err)

@@ -41,10 +41,10 @@ func besideUnplaced(c *Cluster, o metav1.Object, self Object) []Finding {
 		case len(chain) > 2:
 			f.Message += fmt.Sprintf(" The chain is %s; the last one's reason is the one to mend.", strings.Join(chain,
 				" waits for "))
-			f.Remedies = []Remedy{{Say: "see why the last one has no node", Run: []string{fmt.Sprintf(
-				"gantry why pod/%s -n %s", chain[len(chain)-1], self.Namespace)}}}
+			f.Remedies = []Remedy{SeeWhy("see why the last one has no node",
+				Object{"Pod", self.Namespace, chain[len(chain)-1]})}
 		default:
-			f.Remedies = []Remedy{{Say: "see why that one has no node", Run: []string{"gantry why " + first.String()}}}
+			f.Remedies = []Remedy{SeeWhy("see why that one has no node", first)}
 		}
 		out = append(out, f)
 	}

@@ -54,8 +54,7 @@ func budget(c *Cluster, o metav1.Object, self Object) []Finding {
 			self.Name, s.CurrentHealthy, s.DesiredHealthy, s.ExpectedPods, budgetRule(b))
 		for _, p := range c.unhealthy(b) {
 			f.Related = append(f.Related, objectOf("Pod", p))
-			f.Remedies = append(f.Remedies, Remedy{Say: "make " + p.Name + " ready again",
-				Run: []string{fmt.Sprintf("gantry why pod/%s -n %s", p.Name, p.Namespace)}})
+			f.Remedies = append(f.Remedies, SeeWhy("make "+p.Name+" ready again", objectOf("Pod", p)))
 		}
 	}
 	out := append([]Finding{f}, c.heldUnhealthy(b, f)...)

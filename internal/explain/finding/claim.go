@@ -117,7 +117,12 @@ func compare(p *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) []unfi
 	add := func(field, want, has, format string, args ...any) {
 		out = append(out, unfit{field, want, has, fmt.Sprintf(format, args...)})
 	}
-	if r := v.Spec.ClaimRef; r != nil && (r.Name != p.Name || r.Namespace != p.Namespace ||
+	r := v.Spec.ClaimRef
+	if r != nil && r.Name == p.Name && r.Namespace == p.Namespace && r.UID != "" && r.UID != p.UID {
+		add("", "", r.Namespace+"/"+r.Name, "is %s: it was of an earlier claim %s/%s, which had another uid, and is "+
+			"kept as it is (persistentVolumeReclaimPolicy %s)", strings.ToLower(string(v.Status.Phase)), r.Namespace,
+			r.Name, v.Spec.PersistentVolumeReclaimPolicy)
+	} else if r != nil && (r.Name != p.Name || r.Namespace != p.Namespace ||
 		r.UID != "" && r.UID != p.UID) {
 		add("", "", r.Namespace+"/"+r.Name, "is %s, taken by claim %s/%s",
 			strings.ToLower(string(v.Status.Phase)), r.Namespace, r.Name)
@@ -135,8 +140,8 @@ func compare(p *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) []unfi
 	}
 	want, has := p.Spec.Resources.Requests[corev1.ResourceStorage], v.Spec.Capacity[corev1.ResourceStorage]
 	if has.Cmp(want) < 0 {
-		add("spec.resources.requests.storage", want.String(), has.String(), "holds %s, %s are asked for", has.String(),
-			want.String())
+		add("spec.resources.requests.storage", want.String(), has.String(), "holds %s, %s are asked for (too small, "+
+			"short of %s)", has.String(), want.String(), shortBy(want, has))
 	}
 	for _, m := range p.Spec.AccessModes {
 		if !slices.Contains(v.Spec.AccessModes, m) {

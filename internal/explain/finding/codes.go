@@ -73,6 +73,7 @@ var Codes = [][2]string{
 	{"LeaseExpired", "a lease's holder does not renew it"},
 	{"LineEnd", "a variable from a Secret ends with a line's end"},
 	{"LoadBalancerPending", "nobody gives a Service its load balancer"},
+	{"ManifestInvalid", "a kubelet cannot use the manifest of a static Pod"},
 	{"MaxFailedIndexesExceeded", "more indexes of a Job failed than maxFailedIndexes allows"},
 	{"MemoryFiles", "a volume in memory may grow beyond its container's memory"},
 	{"MetricsNotServed", "nobody serves the API group of an autoscaler's metric"},

@@ -82,8 +82,8 @@ func cronJob(c *Cluster, o metav1.Object, self Object) []Finding {
 				Field: "spec.concurrencyPolicy", Value: "Forbid", Related: []Object{{"Job", self.Namespace, active}},
 				Message: fmt.Sprintf("CronJob %s has missed its start at %s: concurrencyPolicy Forbid starts no Job "+
 					"before Job %s has ended.", self.Name, due.UTC().Format(time.TimeOnly), active),
-				Remedies: []Remedy{{Say: "see why that Job does not end", Run: []string{fmt.Sprintf(
-					"gantry why job/%s -n %s", active, self.Namespace)}}}})
+				Remedies: []Remedy{SeeWhy("see why that Job does not end",
+					Object{"Job", self.Namespace, active})}})
 		}
 	}
 	return out

@@ -81,6 +81,7 @@ type Finding struct {
 	Remedies []Remedy          `json:"remedies,omitempty"`
 
 	NodeLabels []string `json:"-"` // key=value of a Pod's nodeSelector that the object sets
+	Near       bool     `json:"-"` // Want is a name that is near to Value
 
 	root Object // the object's outermost controller, or the object
 }
@@ -103,8 +104,15 @@ func (f Finding) WithRoot(root Object) Finding {
 type Remedy struct {
 	Say string   `json:"say"`
 	Run []string `json:"run,omitempty"` // shell commands, in order; none: it needs a person's decision
+	// the object of which gantry why says the reason; nil: the commands lead to none
+	See *Object `json:"see,omitempty"`
 	// the labels, as key=value, that it changes in a Pod's nodeSelector
 	NodeLabels []string `json:"-"`
+}
+
+// SeeWhy is a remedy that leads to an object: what is wrong with that is the reason.
+func SeeWhy(say string, o Object) Remedy {
+	return Remedy{Say: say, Run: []string{"gantry why " + o.String()}, See: &o}
 }
 
 // atRest are codes of notes that tell of a rest that somebody chose: nothing is wrong, and nothing

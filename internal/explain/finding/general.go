@@ -1,6 +1,7 @@
 package finding
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -243,6 +244,12 @@ func leftOut(c *Cluster, o metav1.Object, self Object) []Finding {
 		} else if left := untolerated(spec, x); len(left) > 0 {
 			f.Field, f.Want = at+".tolerations", left[0].ToString()
 			f.Numbers = map[string]string{"taint": f.Want}
+			all, _ := json.Marshal(append(slices.Clone(spec.Tolerations), corev1.Toleration{Key: left[0].Key,
+				Operator: corev1.TolerationOpExists, Effect: left[0].Effect})) // strings always marshal
+			f.Remedies = []Remedy{{Say: fmt.Sprintf("if it should run on %s too, let it tolerate the taint", n.Name),
+				Run: c.patchCommand(self,
+					fmt.Sprintf(`[{"op":"add","path":"/spec/template/spec/tolerations","value":%s}]`,
+						all))}}
 			f.Message = fmt.Sprintf("DaemonSet %s is not wanted on node %s: it does not tolerate the taint %s.",
 				self.Name,
 				n.Name, f.Want)

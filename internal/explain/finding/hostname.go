@@ -56,7 +56,7 @@ func Host(c *Cluster, host, ns string) (Finding, bool) {
 	}
 	headless := s.Spec.ClusterIP == corev1.ClusterIPNone
 	ready := c.endpoints(h.namespace, h.service)
-	see := Remedy{Say: "see what stands behind it", Run: []string{"gantry why " + to.String()}}
+	see := SeeWhy("see what stands behind it", to)
 	switch {
 	case s.Spec.Type == corev1.ServiceTypeExternalName:
 		f.Severity, f.Field, f.Value = Note, "spec.externalName", s.Spec.ExternalName
@@ -107,7 +107,7 @@ func (c *Cluster) podHost(f *Finding, h clusterHost, s *corev1.Service) {
 			f.Field, f.Value = "status.conditions[Ready]", p.Name
 			f.Message = fmt.Sprintf("The cluster's name servers do not know %s: Pod %s is not ready, and Service %s "+
 				"publishes only ready ones (publishNotReadyAddresses).", h.pod+"."+h.service, p.Name, s.Name)
-			f.Remedies = []Remedy{{Say: "see why it is not ready", Run: []string{"gantry why " + f.Object.String()}}}
+			f.Remedies = []Remedy{SeeWhy("see why it is not ready", f.Object)}
 		default:
 			f.Severity = Note
 			f.Message = fmt.Sprintf("%s has the address %s of Pod %s.", h.pod+"."+h.service, p.Status.PodIP, p.Name)

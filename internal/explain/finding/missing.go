@@ -134,6 +134,7 @@ func (c *Cluster) nearObject(f *Finding, r Reference) {
 	}
 	if name, differs := Near(r.To.Name, have); name != "" {
 		f.Want = name
+		f.Near = true
 		f.Message += fmt.Sprintf(" There is a %s %s: perhaps that was meant; %s.", r.To.Kind, name, differs)
 		f.Related = append(f.Related, Object{r.To.Kind, r.To.Namespace, name})
 	}
@@ -147,6 +148,9 @@ func (c *Cluster) nearObject(f *Finding, r Reference) {
 	}
 	for _, kind := range otherKinds[r.To.Kind] {
 		for _, x := range c.Objects[kind] {
+			if f.Object == objectOf(kind, x) {
+				continue // nobody means itself
+			}
 			if x.GetName() == r.To.Name && (x.GetNamespace() == r.To.Namespace || x.GetNamespace() == "" ||
 				r.To.Namespace == "") {
 				f.Message += fmt.Sprintf(" There is a %s of that name: perhaps the other kind was meant.", kind)
@@ -317,5 +321,17 @@ func (c *Cluster) nearKey(f *Finding, r Reference, keys []string) {
 			Say: fmt.Sprintf("or name %s %s, which has that key", r.To.Kind, same[0]),
 			Run: c.replaceCommand(f.Object, name+".name", same[0])})
 	}
-	f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("or add key %s to %s %s", r.Key, r.To.Kind, r.To.Name)})
+	f.Remedies = append(f.Remedies, addKey(r)...)
+}
+
+// addKey puts a key that is missing into a ConfigMap or Secret.
+func addKey(r Reference) []Remedy {
+	say := fmt.Sprintf("or add key %s to %s %s", r.Key, r.To.Kind, r.To.Name)
+	field := map[string]string{"ConfigMap": "data", "Secret": "stringData"}[r.To.Kind]
+	if field == "" {
+		return []Remedy{{Say: say}}
+	}
+	return []Remedy{{Say: say + "; the value is yours to fill in, CHANGE-ME stands for it",
+		Run: []string{kubectl(r.To, "patch", "--type=merge -p "+shellquote.Quoted(fmt.Sprintf(`{%q:{%s:"CHANGE-ME"}}`,
+			field, jsonText(r.Key))))}}}
 }

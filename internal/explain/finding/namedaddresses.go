@@ -88,7 +88,7 @@ func (c *Cluster) addressesOf(x *corev1.Container, ns string) []namedAddress {
 			out = append(out, namedAddress{field, host, port})
 		}
 	}
-	for _, t := range append(textsOf(x), c.configured(x, ns)...) {
+	for _, t := range append(askingTexts(x), c.configured(x, ns)...) {
 		t.text = expanded(x, t.text)
 		rest := t.text
 		for _, m := range urlWords.FindAllStringSubmatch(t.text, -1) {

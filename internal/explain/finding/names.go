@@ -89,7 +89,7 @@ func (c *Cluster) defaultNames(o metav1.Object, spec *corev1.PodSpec, self Objec
 		Value: string(spec.DNSPolicy), Want: string(want)}
 	var places []string
 	eachContainer(o, self, func(x place) []Finding {
-		for _, u := range textsOf(x.c) {
+		for _, u := range askingTexts(x.c) {
 			to, ok := c.serviceNamed(u.text, self.Namespace)
 			if ok && !slices.Contains(f.Related, to) {
 				f.Related = append(f.Related, to)

@@ -102,9 +102,8 @@ func (c *Cluster) undiscovered(f *Finding, words string) {
 		f.Message += fmt.Sprintf(" APIService %s does not answer: until it does, nobody knows what the namespace "+
 			"has of it.",
 			to.Name)
-		f.Remedies = append(f.Remedies, Remedy{Say: "see why it does not answer",
-			Run: []string{"gantry why apiservice/" +
-				to.Name}}, Remedy{Say: "or, when it never comes back, delete the APIService: nothing is served of " +
+		f.Remedies = append(f.Remedies, SeeWhy("see why it does not answer", to), Remedy{Say: "or, when it never " +
+			"comes back, delete the APIService: nothing is served of " +
 			"that group then",
 			Run: []string{kubectl(to, "delete", "")}})
 	}

@@ -277,18 +277,57 @@ func beyondDefault(l *corev1.LimitRange, i int, x *corev1.Container, at owner) [
 			out[len(out)-1].Remedies = ownLimit(at.object, x.Name, string(name), q.String())
 		}
 	}
+	full := withDefaults(item, x)
 	for _, name := range slices.Sorted(maps.Keys(item.MaxLimitRequestRatio)) {
 		most := item.MaxLimitRequestRatio[name]
-		r, ok1 := x.Resources.Requests[name]
-		m, ok2 := x.Resources.Limits[name]
-		if ok1 && ok2 && r.MilliValue() > 0 && m.MilliValue()*1000 > r.MilliValue()*most.MilliValue() {
-			add("limits."+string(name), m.String(), most.String(), "maxLimitRequestRatio", fmt.Sprintf("has a limit "+
-				"of %s and a request of %s of %s, which is more than %s times", m.String(), r.String(), name,
-				most.String()))
-			out[len(out)-1].Remedies = withinRatio(at, x, name, most)
+		r, ok1 := full.Resources.Requests[name]
+		m, ok2 := full.Resources.Limits[name]
+		if !ok1 || !ok2 || r.MilliValue() <= 0 || m.MilliValue()*1000 <= r.MilliValue()*most.MilliValue() {
+			continue
 		}
+		field, value := "limits."+string(name), m.String()
+		limit, request := "a limit of "+m.String(), "a request of "+r.String()
+		if _, own := x.Resources.Limits[name]; !own {
+			limit = fmt.Sprintf("no limit of its own, so the default one of %s", m.String())
+			field, value = "requests."+string(name), r.String()
+		}
+		if _, own := x.Resources.Requests[name]; !own {
+			request = fmt.Sprintf("no request of its own, so the default one of %s", r.String())
+		}
+		add(field, value, most.String(), "maxLimitRequestRatio", fmt.Sprintf("has %s, and %s, of %s: that is %s "+
+			"times, and more than %s times are not allowed", limit, request, name, times(m, r), most.String()))
+		f := &out[len(out)-1]
+		f.Numbers["limit"], f.Numbers["request"], f.Numbers["ratio"] = m.String(), r.String(), times(m, r)
+		f.Remedies = withinRatio(at, full, name, most)
 	}
 	return out
+}
+
+// times is how many times a quantity is another, with at most two digits behind the point.
+func times(a, b resource.Quantity) string {
+	hundredths := a.MilliValue() * 100 / b.MilliValue()
+	text := fmt.Sprintf("%d.%02d", hundredths/100, hundredths%100)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// withDefaults is a container with what the API server and an item of a LimitRange fill in: a limit
+// is also the request where none is stated.
+func withDefaults(item corev1.LimitRangeItem, x *corev1.Container) *corev1.Container {
+	x = x.DeepCopy()
+	fill := func(to *corev1.ResourceList, from corev1.ResourceList) {
+		for name, q := range from {
+			if _, has := (*to)[name]; !has {
+				if *to == nil {
+					*to = corev1.ResourceList{}
+				}
+				(*to)[name] = q
+			}
+		}
+	}
+	fill(&x.Resources.Requests, x.Resources.Limits)
+	fill(&x.Resources.Requests, item.DefaultRequest)
+	fill(&x.Resources.Limits, item.Default)
+	return x
 }
 
 // withinRatio lowers a limit to the times of the request that a LimitRange allows.

@@ -174,7 +174,8 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 		Message: fmt.Sprintf("Namespace %s enforces the Pod Security level %s, and the Pods of %s %s are not so: %s",
 			self.Namespace, level, self.Kind, self.Name, words)}}
 	var all togetherSet
-	for part := range strings.SplitSeq(words, "), ") {
+	parts := strings.Split(words, "), ")
+	for i, part := range parts {
 		for _, v := range violations {
 			if !strings.HasPrefix(part, v.words) {
 				continue
@@ -182,9 +183,9 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 			f := Finding{Code: "PodSecurityViolated", Stage: StageCreation, Object: self, Field: at + "." + v.field,
 				Numbers: map[string]string{"level": level}, Want: v.value, Message: fmt.Sprintf("Namespace %s "+
 					"enforces the Pod Security level %s (label pod-security.kubernetes.io/enforce), which forbids: "+
-					"%s).",
+					"%s).%s",
 					self.Namespace,
-					level, strings.TrimSuffix(part, ")"))}
+					level, strings.TrimSuffix(part, ")"), further(i, parts))}
 			if v.words == hostNamespaces {
 				out = append(out, c.hostFields(f, at, part)...)
 				break
@@ -209,6 +210,19 @@ func (c *Cluster) podSecurity(self Object, o metav1.Object, level, words string)
 		}
 	}
 	return all.instead(self, spec, level, out)
+}
+
+// further says, after the first of several parts of a refusal, what the others are.
+func further(i int, parts []string) string {
+	if i > 0 || len(parts) < 2 {
+		return ""
+	}
+	what := "further settings are"
+	if len(parts) == 2 {
+		what = "further setting is"
+	}
+	return fmt.Sprintf(" %d %s refused too: %s).", len(parts)-1, what, strings.TrimSuffix(strings.Join(
+		parts[1:], "), "), ")"))
 }
 
 // violating is one finding for each container, of all kinds, that a text of PodSecurity names; the

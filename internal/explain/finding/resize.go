@@ -3,12 +3,16 @@ package finding
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gantry-project/gantry/internal/explain/shellquote"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
@@ -56,7 +60,78 @@ func resize(c *Cluster, o metav1.Object, self Object) []Finding {
 	if f.Want != "" {
 		f.Remedies = append([]Remedy{{Say: "ask for what it has: " + f.Want}}, f.Remedies...)
 	}
+	if known && f.Severity == Threat {
+		c.deferred(&f, p, node)
+	}
 	return []Finding{f}
+}
+
+// deferred tells of a resize that waits for others to leave the node: how much they have, what is
+// the most that the Pod can get now, and how to ask for that.
+func (c *Cluster) deferred(f *Finding, p *corev1.Pod, node *corev1.Node) {
+	sum := pod.Requests(&corev1.Pod{Spec: p.Spec})
+	for _, g := range grown(p) {
+		if g.field != f.Field {
+			continue
+		}
+		total := node.Status.Allocatable[g.name]
+		free := total.DeepCopy()
+		var most *corev1.Pod
+		var has resource.Quantity
+		for _, x := range slices.Concat(c.Others, list[*corev1.Pod](c, "Pod")) {
+			if x.Spec.NodeName != node.Name || x.UID == p.UID && x.Name == p.Name || pod.IsTerminal(x) {
+				continue
+			}
+			q := pod.Requests(x)[g.name]
+			free.Sub(q)
+			if q.Cmp(has) > 0 {
+				most, has = x, q
+			}
+		}
+		all := sum[g.name]
+		free.Sub(all)
+		free.Add(g.want) // what this one request may be, beside the Pod's others
+		if most == nil || free.Cmp(g.want) >= 0 || free.Cmp(g.has) < 0 {
+			return
+		}
+		f.Related = append(f.Related, objectOf("Pod", most))
+		f.Numbers["free"] = free.String()
+		f.Message = fmt.Sprintf("Pod %s runs on with the %s of %s that it had: its resize to %s is %s. Of the %s that "+
+			"node %s has, other Pods hold so much that %s is the most it can have (Pod %s holds %s). The kubelet "+
+			"tries "+
+			"again when one leaves.", p.Name, g.has.String(), g.name, g.want.String(), f.Numbers["reason"],
+			total.String(), node.Name, free.String(), most.Name, has.String())
+		patch := setPatch(strings.TrimPrefix(g.field, "spec."), free.String(), p)
+		f.Want = free.String()
+		f.Remedies = []Remedy{
+			{Say: "ask for what the node has left: " + free.String(), Run: []string{fmt.Sprintf(
+				"kubectl -n %s patch pod %s --subresource=resize --type=strategic -p %s", p.Namespace, p.Name,
+				shellquote.Quoted(patch))}},
+			{Say: fmt.Sprintf("or let Pod %s leave the node", most.Name)},
+			{Say: "or make the Pod anew, where a node has as much: a resize never moves a Pod"}}
+		return
+	}
+}
+
+// resizedField matches the path of a container's request.
+var resizedField = regexp.MustCompile(`^(initContainers|containers)\[(\d+)\]\.resources\.requests\.(.+)$`)
+
+// setPatch is the strategic patch that sets one request of a container.
+func setPatch(field, value string, p *corev1.Pod) string {
+	m := resizedField.FindStringSubmatch(field)
+	if m == nil {
+		return "{}"
+	}
+	i, _ := strconv.Atoi(m[2]) // digits
+	of := p.Spec.Containers
+	if m[1] == "initContainers" {
+		of = p.Spec.InitContainers
+	}
+	if i >= len(of) {
+		return "{}"
+	}
+	return fmt.Sprintf(`{"spec":{%q:[{"name":%s,"resources":{"requests":{%s:%s}}}]}}`, m[1], jsonText(of[i].Name),
+		jsonText(m[3]), jsonText(value))
 }
 
 // growth is a request of a Pod's spec that is more than what the Pod was given.

@@ -51,7 +51,7 @@ func surge(c *Cluster, o metav1.Object, self Object) []Finding {
 		Numbers: map[string]string{"maxUnavailable": fmt.Sprint(away), "maxSurge": fmt.Sprint(up),
 			"replicas": fmt.Sprint(want)},
 		Message: fmt.Sprintf("The roll-out of Deployment %s waits for itself: the new Pod %s finds no node "+
-			"because %s, and the old one may not go before the new one is available (maxUnavailable %s, "+
+			"because %s, and no old one may go before the new one is available (maxUnavailable %s, "+
 			"which is %d of %d).", self.Name, p.Name, what, may, away, want),
 		Remedies: []Remedy{{Say: "let one Pod be away during a roll-out: the old one then goes first",
 			Run: []string{kubectl(self, "patch",
@@ -101,20 +101,46 @@ func daemonSetSurge(c *Cluster, d *appsv1.DaemonSet, self Object) []Finding {
 // keptOut finds a new Pod that has no place because an old one, which does not go, has what it
 // needs; nil when there is none.
 func (c *Cluster) keptOut(of, older []*corev1.Pod) (p, old *corev1.Pod, what string) {
+	if slices.ContainsFunc(older, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }) {
+		return nil, nil, "" // room comes when it has ended
+	}
 	for _, p := range of {
-		if p.Spec.NodeName != "" || c.Now.Sub(p.CreationTimestamp.Time) < settleTime || !unschedulable(p) {
+		if p.Spec.NodeName != "" || !unschedulable(p) {
 			continue
 		}
 		for _, old := range older {
-			if old.Spec.NodeName == "" || pod.IsTerminal(old) || old.DeletionTimestamp != nil {
+			if old.Spec.NodeName == "" || pod.IsTerminal(old) {
 				continue
 			}
 			if what := keepsOut(old, p); what != "" {
-				return p, old, what
+				return p, old, what + c.andOthers(p, old, older)
 			}
 		}
 	}
 	return nil, nil, ""
+}
+
+// andOthers counts the further old Pods that keep a new one out, and their nodes.
+func (c *Cluster) andOthers(p, old *corev1.Pod, older []*corev1.Pod) string {
+	nodes := []string{old.Spec.NodeName}
+	n := 0
+	for _, x := range older {
+		if x.Name == old.Name || x.Spec.NodeName == "" || pod.IsTerminal(x) || keepsOut(x, p) == "" {
+			continue
+		}
+		n++
+		if !slices.Contains(nodes, x.Spec.NodeName) {
+			nodes = append(nodes, x.Spec.NodeName)
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	slices.Sort(nodes)
+	if len(nodes) > mostNear {
+		return fmt.Sprintf(", and so do %d further old ones, on %d nodes in all", n, len(nodes))
+	}
+	return fmt.Sprintf(", and so do %d further old ones, on %s in all", n, joined(nodes))
 }
 
 // surgeOf are how many Pods a strategy lets be away and be too many, and its words for the first.
@@ -159,7 +185,8 @@ func keepsOut(old, p *corev1.Pod) string {
 		for _, t := range a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
 			s, err := metav1.LabelSelectorAsSelector(t.LabelSelector)
 			if err == nil && len(t.Namespaces) == 0 && t.NamespaceSelector == nil && s.Matches(labels.Set(old.Labels)) {
-				return fmt.Sprintf("its anti-affinity keeps it from Pod %s", old.Name)
+				return fmt.Sprintf("its anti-affinity (%s, one per %s) keeps it from Pod %s",
+					metav1.FormatLabelSelector(t.LabelSelector), t.TopologyKey, old.Name)
 			}
 		}
 	}

@@ -222,7 +222,7 @@ func (c *Cluster) hostInstead(f *Finding, x *corev1.Container, a namedAddress) {
 		return
 	}
 	r := Remedy{Say: fmt.Sprintf("name %s in %s of %s", f.Want, f.Field, f.Object)}
-	for _, t := range textsOf(x) {
+	for _, t := range askingTexts(x) {
 		if t.field == a.field && strings.Contains(t.text, a.host) {
 			r.Run = c.replaceCommand(f.Object, f.Field, strings.ReplaceAll(t.text, a.host, f.Want))
 		}

@@ -42,6 +42,23 @@ func textsOf(x *corev1.Container) []text {
 	return out
 }
 
+// askingTexts are textsOf, and the words of the programs of its probes: they too ask for hosts.
+func askingTexts(x *corev1.Container) []text {
+	out := textsOf(x)
+	for _, p := range []struct {
+		name  string
+		probe *corev1.Probe
+	}{{"startupProbe", x.StartupProbe}, {"readinessProbe", x.ReadinessProbe}, {"livenessProbe", x.LivenessProbe}} {
+		if p.probe == nil || p.probe.Exec == nil {
+			continue
+		}
+		for i, s := range p.probe.Exec.Command {
+			out = append(out, text{fmt.Sprintf("%s.exec.command[%d]", p.name, i), s, len(x.Env)})
+		}
+	}
+	return out
+}
+
 // uses are a container's variables, and where they are used.
 type uses struct {
 	place

@@ -79,8 +79,8 @@ func (c *Cluster) describeTermination(f *Finding, ending *corev1.Pod) {
 		f.Message += fmt.Sprintf(" Of its grace period of %d s %s are left, unless its program ends sooner.",
 			graceOf(ending), f.Numbers["left"])
 	}
-	f.Remedies = append(f.Remedies, Remedy{Say: "let the program end when it is told to (TERM), or see what it does",
-		Run: []string{fmt.Sprintf("gantry why pod/%s -n %s", ending.Name, ending.Namespace)}},
+	f.Remedies = append(f.Remedies, SeeWhy("let the program end when it is told to (TERM), or see what it does",
+		objectOf("Pod", ending)),
 		Remedy{Say: "or give it less time: what still runs after 5 s is killed, and loses what it has not saved",
 			Run: []string{kubectl(objectOf("Pod", ending), "delete", "--grace-period=5 --wait=false")}})
 }

@@ -108,8 +108,7 @@ func (c *Cluster) serviceBehind(w webhookClient, self Object, at string) []Findi
 		f.Message = fmt.Sprintf("Webhook %s cannot be asked: Service %s in namespace %s has no ready endpoints.",
 			w.name,
 			s.Name, s.Namespace)
-		f.Remedies = []Remedy{{Say: "see why nothing stands behind it", Run: []string{fmt.Sprintf(
-			"gantry why service/%s -n %s", s.Name, s.Namespace)}}}
+		f.Remedies = []Remedy{SeeWhy("see why nothing stands behind it", objectOf("Service", x))}
 	default:
 		return nil
 	}

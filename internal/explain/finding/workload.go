@@ -308,7 +308,7 @@ func job(c *Cluster, o metav1.Object, self Object) []Finding {
 		case failed && cond.Reason == "DeadlineExceeded" && j.Spec.ActiveDeadlineSeconds != nil:
 			n := *j.Spec.ActiveDeadlineSeconds
 			return number("DeadlineExceeded", "spec.activeDeadlineSeconds", fmt.Sprint(n), Broken,
-				fmt.Sprintf("Job %s ran longer than its activeDeadlineSeconds of %d and was ended, with all its Pods.",
+				fmt.Sprintf("Job %s was ended by its activeDeadlineSeconds of %d, with all its Pods.",
 					self.Name, n),
 				Remedy{Say: fmt.Sprintf("make it anew with more time: activeDeadlineSeconds %d", 10*n),
 					Run: []string{recreateJob(self, fmt.Sprintf(`{"spec":{"activeDeadlineSeconds":%d}}`, 10*n))}})

@@ -99,15 +99,15 @@ const longestChain = 2
 // AnswerWith is Answer over a client. It follows what the answer leads to.
 func AnswerWith(ctx context.Context, client kubernetes.Interface, q Question) (explain.Answer, error) {
 	a, err := answerAlone(ctx, client, q)
-	asked := []string{q.About}
+	asked := []string{strings.ToLower(a.Subject)}
 	for at := a; err == nil && len(asked) <= longestChain; {
-		about, namespace := at.LeadsTo()
-		if about == "" || slices.Contains(asked, about) {
+		to, ok := at.LeadsTo()
+		if !ok || slices.Contains(asked, subjectOf(to)) {
 			break
 		}
-		asked = append(asked, about)
+		asked = append(asked, subjectOf(to))
 		next := q
-		next.About, next.Namespace = about, cmp.Or(namespace, q.Namespace)
+		next.About, next.Namespace = strings.ToLower(to.Kind)+"/"+to.Name, cmp.Or(to.Namespace, q.Namespace)
 		root, failed := answerAlone(ctx, client, next)
 		if failed != nil {
 			break // the answer says what to ask
@@ -115,6 +115,15 @@ func AnswerWith(ctx context.Context, client kubernetes.Interface, q Question) (e
 		a, at = a.Joined(root), root
 	}
 	return a, err
+}
+
+// subjectOf is how answers about an object name it.
+func subjectOf(o finding.Object) string {
+	s := strings.ToLower(o.Kind) + "/" + o.Name
+	if o.Namespace != "" {
+		s += " in " + o.Namespace
+	}
+	return s
 }
 
 // answerAlone answers about one object.

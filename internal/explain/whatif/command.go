@@ -3,6 +3,7 @@ package whatif
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -39,6 +40,9 @@ func OwnerOf(p *v1.Pod) Owner {
 // podCommands returns the commands that change the Pod's spec from was to now: a patch of the
 // owner's template, or recreation of the Pod.
 func podCommands(o Owner, was, now *v1.Pod) []string {
+	if o.Kind != "" {
+		was, now = withoutInjected(was), withoutInjected(now)
+	}
 	patch, err := specPatch(was, now)
 	if err != nil {
 		return nil
@@ -50,7 +54,7 @@ func podCommands(o Owner, was, now *v1.Pod) []string {
 				"json | kubectl replace --force -f -",
 				was.Namespace, was.Name, shellquote.Quoted(`{"spec":`+patch+`}`))}
 	case "job":
-		return nil // the template is immutable
+		return []string{RecreateJob(was.Namespace, o.Name, `"template":{"spec":`+patch+`}`)}
 	}
 	cmd := fmt.Sprintf("kubectl -n %s patch %s %s --type=strategic -p %s", was.Namespace, o.Kind, o.Name,
 		shellquote.Quoted(`{"spec":{"template":{"spec":`+patch+`}}}`))
@@ -58,6 +62,49 @@ func podCommands(o Owner, was, now *v1.Pod) []string {
 		return []string{cmd, fmt.Sprintf("kubectl -n %s delete pod %s", was.Namespace, was.Name)}
 	}
 	return []string{cmd}
+}
+
+// RecreateJob returns the command that makes a Job anew with a changed spec, since a Job's template
+// is immutable. Generated selector and labels are removed.
+func RecreateJob(namespace, name, spec string) string {
+	return recreateJob(namespace, name, "strategic", `{"spec":{`+spec+`}}`)
+}
+
+// RecreateJobByJSON is RecreateJob with a JSON patch of the whole Job.
+func RecreateJobByJSON(namespace, name, patch string) string {
+	return recreateJob(namespace, name, "json", patch)
+}
+
+func recreateJob(namespace, name, patchType, patch string) string {
+	drop := `{"spec":{"selector":null,"template":{"metadata":{"labels":{"controller-uid":null,` +
+		`"batch.kubernetes.io/controller-uid":null}}}}}`
+	return fmt.Sprintf("kubectl -n %s get job %s -o json | kubectl patch --local -f - --type=merge -p %s -o json | "+
+		"kubectl patch --local -f - --type=%s -p %s -o json | kubectl replace --force -f -",
+		namespace, name, shellquote.Quoted(drop), patchType, shellquote.Quoted(patch))
+}
+
+// injectedVolume begins the names of volumes that the API server adds to Pods for their tokens; no
+// template has them.
+const injectedVolume = "kube-api-access-"
+
+// WithoutInjected takes out of a Pod's spec what the API server has put into it: of a template it
+// would name a volume that is not there.
+func WithoutInjected(s *v1.PodSpec) {
+	added := func(name string) bool { return strings.HasPrefix(name, injectedVolume) }
+	s.Volumes = slices.DeleteFunc(slices.Clone(s.Volumes), func(v v1.Volume) bool { return added(v.Name) })
+	for _, list := range [][]v1.Container{s.InitContainers, s.Containers} {
+		for i := range list {
+			list[i].VolumeMounts = slices.DeleteFunc(slices.Clone(list[i].VolumeMounts),
+				func(m v1.VolumeMount) bool { return added(m.Name) })
+		}
+	}
+}
+
+// withoutInjected is WithoutInjected of a copy of a Pod.
+func withoutInjected(p *v1.Pod) *v1.Pod {
+	p = p.DeepCopy()
+	WithoutInjected(&p.Spec)
+	return p
 }
 
 // specPatch returns the strategic merge patch between two Pod specs.

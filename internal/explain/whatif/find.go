@@ -242,6 +242,9 @@ func (s *search) record(st searchState, winner string) {
 	if winner == newNode {
 		r.Description = strings.Join(says, ", and ") + ": the Pod then goes there"
 	}
+	if edited && s.in.Owner.Kind == "job" {
+		r.Description += " (the Job is made anew, and does again what it has done)"
+	}
 	if s.emitted[r.Description] {
 		return
 	}

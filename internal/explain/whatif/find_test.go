@@ -332,8 +332,37 @@ func TestCommandsEditTheOwner(t *testing.T) {
 			t.Errorf("%+v:\n%s\nwant\n%s", c.owner, strings.Join(got, "\n"), c.want)
 		}
 	}
-	if got := podCommands(Owner{Kind: "job", Name: "x"}, p, now); len(got) != 0 {
-		t.Errorf("a Job's template cannot be changed: %v", got)
+	job := podCommands(Owner{Kind: "job", Name: "x"}, p, now)
+	if len(job) != 1 || !strings.Contains(job[0], `"controller-uid":null`) || !strings.HasSuffix(job[0],
+		`-p '{"spec":{"template":{"spec":{"containers":[{"name":"app","resources":{"requests":{"cpu":"1"}}}]}}}}' -o `+
+			`json | kubectl replace --force -f -`) {
+		t.Errorf("a Job's template cannot be changed: got %q, want it made anew", job)
+	}
+}
+
+// A container that is moved within a template takes none of the volumes along that the API server
+// put into the Pod; a Pod that is made anew by itself keeps what it had.
+func TestTemplatesNameNoInjectedVolumes(t *testing.T) {
+	yes := true
+	p := asking("train-x", "1", "1Gi", func(p *v1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job", Name: "train", Controller: &yes}}
+		p.Spec.Volumes = []v1.Volume{{Name: "data"}, {Name: "kube-api-access-x"}}
+		p.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{{Name: "data", MountPath: "/data"},
+			{Name: "kube-api-access-x", MountPath: "/var/run/secrets"}}
+	})
+	now := p.DeepCopy()
+	now.Spec.InitContainers, now.Spec.Containers = now.Spec.Containers, nil
+	for _, run := range append(Commands(p, now), Patch(p, now)) {
+		if strings.Contains(run, "kube-api-access") || !strings.Contains(run, `"mountPath":"/data"`) {
+			t.Errorf("got %s, want the mounts of the template alone", run)
+		}
+	}
+	p.OwnerReferences, now.OwnerReferences = nil, nil
+	if alone := Commands(p, now); !strings.Contains(alone[0], "kube-api-access") {
+		t.Errorf("of a Pod by itself: got %s, want all its mounts", alone[0])
+	}
+	if len(p.Spec.Volumes) != 2 {
+		t.Errorf("got %+v, want the Pod as it was", p.Spec.Volumes)
 	}
 }
 

@@ -18,8 +18,18 @@ var ErrNoJournal = errors.New("this API server keeps no journal")
 
 // Read asks the API server for the entries of one Pod, oldest first.
 func Read(ctx context.Context, c kubernetes.Interface, namespace, name string) ([]journal.Entry, error) {
-	raw, err := c.Discovery().RESTClient().Get().AbsPath(apiPath, "namespaces", namespace,
-		"podjournals", name).SetHeader("Accept", "application/json").DoRaw(ctx)
+	return ReadOf(ctx, c, journal.Ref{Namespace: namespace, Name: name})
+}
+
+// ReadOf is Read of an object of any kind.
+func ReadOf(ctx context.Context, c kubernetes.Interface, r journal.Ref) ([]journal.Entry, error) {
+	namespace, name := r.Namespace, r.Name
+	ask := c.Discovery().RESTClient().Get().AbsPath(apiPath, "namespaces", namespace,
+		"podjournals", name).SetHeader("Accept", "application/json")
+	if r.Kind != "" {
+		ask = ask.Param("kind", r.Kind)
+	}
+	raw, err := ask.DoRaw(ctx)
 	if apierrors.IsNotFound(err) {
 		version := strings.TrimPrefix(apiPath, "/apis/")
 		if _, err := c.Discovery().ServerResourcesForGroupVersion(version); apierrors.IsNotFound(err) {

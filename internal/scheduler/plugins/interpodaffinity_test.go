@@ -172,7 +172,8 @@ func TestInterPodAffinityExplains(t *testing.T) {
 			"zone, or make the term preferred": {
 			newPod("p", requiredAntiAffinity(affinityTerm("db", "zone"))), "a"},
 		"Unschedulable: node(s) didn't satisfy existing pods anti-affinity rules | zone=1 has Pod ns/shy, whose " +
-			"anti-affinity keeps this Pod out | remove Pod ns/shy, or add a node with another value of zone, or " +
+			"anti-affinity (app=web in ns) keeps this Pod out | remove Pod ns/shy, or add a node with another " +
+			"value of zone, or " +
 			"change the labels of this Pod": {
 			newPod("p", withPodLabels("app=web")), "a"},
 	} {

@@ -117,7 +117,8 @@ func (d *endpointTracer) checkRoute() bool {
 	switch {
 	case there == nil && len(d.Nodes) > 0:
 		return d.refuse(Step{Name: "route", Text: fmt.Sprintf("node %s of Pod %s is gone", d.pod.Spec.NodeName,
-			d.pod.Name), Reason: NoRoute, outcome: Dropped}, Fix{"see which nodes there are", "kubectl get nodes"})
+			d.pod.Name), Reason: NoRoute, outcome: Dropped}, Fix{Description: "see which nodes there are",
+			Run: "kubectl get nodes"})
 	case d.from == d.pod && d.from != nil:
 		return d.addStep(OK, "route", "back to the sender itself, with another address as sender's (hairpin)")
 	case there == nil || d.node == nil:

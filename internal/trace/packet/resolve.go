@@ -33,7 +33,8 @@ func (x *tracer) resolve() []target {
 		n := x.ClusterState.node(to.Name)
 		if n == nil || len(nodeIPs(n)) == 0 {
 			x.fail(Step{Name: "address", Text: fmt.Sprintf("there is no node %s with an address", to.Name),
-				Reason: NoSuchNode, outcome: Unresolved}, Fix{"see which nodes there are", "kubectl get nodes -o wide"})
+				Reason: NoSuchNode, outcome: Unresolved}, Fix{Description: "see which nodes there are",
+				Run: "kubectl get nodes -o wide"})
 			return nil
 		}
 		return []target{{addr: nodeIPs(n)[0]}}
@@ -58,7 +59,7 @@ func (x *tracer) noService(name, namespace string) {
 			elsewhere = append(elsewhere, s.Namespace)
 		}
 	}
-	fix := Fix{"see which Services there are", "kubectl get services -n " + namespace}
+	fix := Fix{Description: "see which Services there are", Run: "kubectl get services -n " + namespace}
 	if len(elsewhere) > 0 {
 		says += "; there is one in " + strings.Join(elsewhere, ", ")
 		fix = Fix{Description: fmt.Sprintf("ask for %s.%s", name, elsewhere[0])}
@@ -72,12 +73,12 @@ func (x *tracer) resolvePod(to Peer) []target {
 	case p == nil:
 		x.fail(Step{Name: "address", Text: fmt.Sprintf("there is no Pod %s in namespace %s", to.Name, to.Namespace),
 			Reason: NoSuchPod, outcome: Unresolved},
-			Fix{"see which Pods there are", "kubectl get pods -n " + to.Namespace})
+			Fix{Description: "see which Pods there are", Run: "kubectl get pods -n " + to.Namespace})
 		return nil
 	case len(podIPs(p)) == 0 || ended(p):
 		x.fail(Step{Name: "address", Text: fmt.Sprintf("Pod %s is %s and has no address", p.Name, p.Status.Phase),
 			Reason: EndpointDeleted, outcome: Unresolved},
-			Fix{"see why", fmt.Sprintf("gantry why pod/%s -n %s", p.Name, p.Namespace)})
+			seeWhy("see why", "Pod", p.Namespace, p.Name))
 		return nil
 	}
 	var out []target
@@ -201,7 +202,7 @@ func (x *tracer) serviceTargets(s *v1.Service, full string) []target {
 		x.result.Service = s.Namespace + "/" + s.Name
 		x.fail(Step{Name: "address", Text: fmt.Sprintf("Service %s has no cluster IP", s.Name), Reason: NoClusterIP,
 			outcome: Unresolved},
-			Fix{"see what keeps it from one", fmt.Sprintf("gantry why service/%s -n %s", s.Name, s.Namespace)})
+			seeWhy("see what keeps it from one", "Service", s.Namespace, s.Name))
 		return nil
 	}
 	if why := x.otherDNS(); why != "" && x.request.To.Kind == "service" {
@@ -278,7 +279,7 @@ func (x *tracer) hostTargets(s *v1.Service, host string) []target {
 }
 
 func explainService(s *v1.Service) Fix {
-	return Fix{"see why", fmt.Sprintf("gantry why service/%s -n %s", s.Name, s.Namespace)}
+	return seeWhy("see why", "Service", s.Namespace, s.Name)
 }
 
 func joined(all []netip.Addr) string {

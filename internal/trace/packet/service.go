@@ -142,8 +142,9 @@ func (x *tracer) traceService(s *v1.Service, t target) {
 			Text: fmt.Sprintf(
 				"Service %s is left to another proxy, %q (label service.kubernetes.io/service-proxy-name)", s.Name,
 				other), Reason: OtherProxy, outcome: Unknown},
-			Fix{"let Gantry's proxy lead it",
-				fmt.Sprintf("kubectl -n %s label service %s service.kubernetes.io/service-proxy-name-", s.Namespace,
+			Fix{Description: "let Gantry's proxy lead it",
+				Run: fmt.Sprintf("kubectl -n %s label service %s service.kubernetes.io/service-proxy-name-",
+					s.Namespace,
 					s.Name)})
 		return
 	}
@@ -211,8 +212,8 @@ func sessionAffinityText(p *rules.ServicePort, f rules.LookupResult) string {
 }
 
 func outsideFix(s *v1.Service) Fix {
-	return Fix{"open a port of the nodes",
-		fmt.Sprintf(`kubectl -n %s patch service %s --type=merge -p '{"spec":{"type":"NodePort"}}'`, s.Namespace,
+	return Fix{Description: "open a port of the nodes",
+		Run: fmt.Sprintf(`kubectl -n %s patch service %s --type=merge -p '{"spec":{"type":"NodePort"}}'`, s.Namespace,
 			s.Name)}
 }
 
@@ -256,8 +257,8 @@ func (x *tracer) noLocalEndpoint(s *v1.Service, p *rules.ServicePort, t target) 
 	}
 	x.fail(Step{Name: "rule", Text: fmt.Sprintf("%s of Service %s is Local, and %s has no ready endpoint of it (%s)",
 		where, s.Name, name, "they are on "+strings.Join(on, ", ")), Reason: NoLocalEndpoint, outcome: Dropped},
-		Fix{"let every node's endpoints count",
-			fmt.Sprintf(`kubectl -n %s patch service %s --type=merge -p '{"spec":{"%s":"Cluster"}}'`, s.Namespace,
+		Fix{Description: "let every node's endpoints count",
+			Run: fmt.Sprintf(`kubectl -n %s patch service %s --type=merge -p '{"spec":{"%s":"Cluster"}}'`, s.Namespace,
 				s.Name, where)},
 		Fix{Description: "or have a Pod of it on every node (a DaemonSet), or ask a node that has one"})
 }

@@ -94,6 +94,14 @@ type Step struct {
 type Fix struct {
 	Description string `json:"say"`
 	Run         string `json:"run,omitempty"` // a shell command that does it
+	// the object of which gantry why says the reason; nil: the command says none
+	See *v1.ObjectReference `json:"see,omitempty"`
+}
+
+// seeWhy leads to what gantry why says about an object.
+func seeWhy(say, kind, namespace, name string) Fix {
+	return Fix{Description: say, Run: fmt.Sprintf("gantry why %s/%s -n %s", strings.ToLower(kind), name, namespace),
+		See: &v1.ObjectReference{Kind: kind, Namespace: namespace, Name: name}}
 }
 
 // tracer traces one packet.
@@ -151,7 +159,7 @@ func (x *tracer) source() {
 	case "node":
 		if x.node, x.fromCluster = x.ClusterState.node(p.Name), true; x.node == nil {
 			x.fail(Step{Name: "sender", Text: fmt.Sprintf("there is no node %s", p.Name), Reason: NoSuchNode,
-				outcome: NotSent}, Fix{"see which nodes there are", "kubectl get nodes"})
+				outcome: NotSent}, Fix{Description: "see which nodes there are", Run: "kubectl get nodes"})
 			return
 		}
 		x.ok("sender", "node %s itself sends", p.Name)
@@ -172,7 +180,8 @@ func (x *tracer) resolveSender(p Peer) {
 	q := x.ClusterState.pod(p.Namespace, p.Name)
 	if q == nil {
 		x.fail(Step{Name: "sender", Text: fmt.Sprintf("there is no Pod %s in namespace %s", p.Name, p.Namespace),
-			Reason: NoSuchPod, outcome: NotSent}, Fix{"see which Pods there are", "kubectl get pods -n " + p.Namespace})
+			Reason: NoSuchPod, outcome: NotSent}, Fix{Description: "see which Pods there are",
+			Run: "kubectl get pods -n " + p.Namespace})
 		return
 	}
 	x.from, x.node = q, x.ClusterState.node(q.Spec.NodeName)
@@ -183,7 +192,7 @@ func (x *tracer) resolveSender(p Peer) {
 		}
 		x.fail(Step{Name: "sender", Text: fmt.Sprintf("Pod %s is %s and %s: nothing in it can send", q.Name,
 			q.Status.Phase, state), Reason: SenderNotRunning, outcome: NotSent},
-			Fix{"see why", fmt.Sprintf("gantry why pod/%s -n %s", q.Name, q.Namespace)})
+			seeWhy("see why", "Pod", q.Namespace, q.Name))
 		return
 	}
 	x.ok("sender", "Pod %s on node %s sends from %s", q.Name, q.Spec.NodeName, podIPs(q)[0])

@@ -140,10 +140,12 @@ func (r *evictionREST) deleteCheckingPDB(ctx context.Context, p *v1.Pod,
 			return nil, err
 		}
 	default:
-		return &metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
-			Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
-		}, nil
+		const message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not " +
+			"support."
+		if !dryrun.IsDryRun(requestedOptions.DryRun) {
+			r.recordRefusal(p, budgets[0].Name, message)
+		}
+		return &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: message}, nil
 	}
 	err = r.addConditionAndDeletePod(ctx, p.Name, o)
 	if errors.IsConflict(err) && pin && !hasVersion(requestedOptions) {
@@ -154,13 +156,20 @@ func (r *evictionREST) deleteCheckingPDB(ctx context.Context, p *v1.Pod,
 }
 
 func (r *evictionREST) recordEviction(p *v1.Pod, budget string, err error) {
-	if r.journal == nil || !errors.IsTooManyRequests(err) {
+	if !errors.IsTooManyRequests(err) {
 		return
 	}
 	message := err.Error()
 	if status, ok := err.(errors.APIStatus); ok && status.Status().Details != nil &&
 		len(status.Status().Details.Causes) > 0 {
 		message = status.Status().Details.Causes[0].Message
+	}
+	r.recordRefusal(p, budget, message)
+}
+
+func (r *evictionREST) recordRefusal(p *v1.Pod, budget, message string) {
+	if r.journal == nil {
+		return
 	}
 	r.journal.Put(journal.Ref{UID: string(p.UID), Namespace: p.Namespace, Name: p.Name},
 		journal.EvictionRefused{Budget: budget, Message: message})

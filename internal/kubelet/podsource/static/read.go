@@ -2,6 +2,7 @@ package static
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -109,7 +110,37 @@ func isKind(plain []byte, want string) error {
 	return nil
 }
 
+// InvalidPod is the error that a manifest cannot be run, where it says of which Pod it is.
+type InvalidPod struct {
+	Namespace, Name string // as the Pod would have them in the API
+	Err             error
+}
+
+func (e *InvalidPod) Error() string { return e.Err.Error() }
+
+// Unwrap is what is wrong with the manifest.
+func (e *InvalidPod) Unwrap() error { return e.Err }
+
+// read reads a manifest; its error is an InvalidPod where the manifest has a name.
 func read(plain []byte, o Origin, r Rules, now time.Time) (Manifest, error) {
+	m, err := readPod(plain, o, r, now)
+	if err == nil {
+		return m, nil
+	}
+	var head struct {
+		Metadata struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(plain, &head) != nil || head.Metadata.Name == "" {
+		return m, err
+	}
+	return m, &InvalidPod{Namespace: cmp.Or(head.Metadata.Namespace, v1.NamespaceDefault),
+		Name: head.Metadata.Name + "-" + strings.ToLower(o.Node), Err: err}
+}
+
+func readPod(plain []byte, o Origin, r Rules, now time.Time) (Manifest, error) {
 	m := Manifest{Pod: &v1.Pod{}}
 	unknown, err := kjson.UnmarshalStrict(plain, m.Pod)
 	if err != nil {

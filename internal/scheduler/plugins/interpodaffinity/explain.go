@@ -1,6 +1,7 @@
 package interpodaffinity
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -45,18 +46,42 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 		return schedule.Explanation{}
 	}
 	d := domain{key, node.Labels[key]}
+	var by *framework.AffinityTerm // the first of them
 	who := s.podsInDomain(state, d, func(other framework.PodInfo) bool {
 		for _, t := range other.GetRequiredAntiAffinityTerms() {
 			if t.TopologyKey == d.key && pl.matches(&t, p) {
+				by = cmp.Or(by, &t)
 				return true
 			}
 		}
 		return false
 	})
 	return schedule.Explanation{Code: reason.ExistingAntiAffinity,
-		Detail: fmt.Sprintf("%s=%s has %s, whose anti-affinity keeps this Pod out", d.key, d.value, who),
+		Detail: fmt.Sprintf("%s=%s has %s, whose anti-affinity%s keeps this Pod out", d.key, d.value, who,
+			selects(by, p)),
 		Fix: fmt.Sprintf("remove %s, or add a node with another value of %s, or change the labels of this Pod", who,
 			d.key)}
+}
+
+// selects says by what a term of another Pod selects this one: the term, and the labels of this Pod
+// that it is about where it does not say them.
+func selects(t *framework.AffinityTerm, p *v1.Pod) string {
+	if t == nil {
+		return ""
+	}
+	text := termText(t)
+	requirements, _ := t.Selector.Requirements()
+	var own []string
+	for _, r := range requirements {
+		value, has := p.Labels[r.Key()]
+		if label := r.Key() + "=" + value; has && !strings.Contains(text, label) {
+			own = append(own, label)
+		}
+	}
+	if len(own) > 0 {
+		text += "; this Pod has " + strings.Join(own, ", ")
+	}
+	return " (" + text + ")"
 }
 
 func (s *preFilterState) explainAffinity(i int, node *v1.Node) schedule.Explanation {
