@@ -48,6 +48,7 @@ func phase(p corev1.PodPhase) func(*corev1.Pod) bool {
 
 func isDeleted(p *corev1.Pod) bool { return p == nil }
 
+// row: RST-02, PST-04, PST-05
 func TestPodsRunSucceedFailAndCrashAsScripted(t *testing.T) {
 	t.Parallel()
 	begin := time.Now()
@@ -182,6 +183,7 @@ func TestRuntimeFaultsAreSurvived(t *testing.T) {
 	}
 }
 
+// row: API-08, FIL-23
 func TestWithoutNodesAPodWaitsAndSaysSo(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t, testcluster.WithNodes())

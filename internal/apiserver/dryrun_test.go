@@ -88,6 +88,8 @@ func TestDryRunOfSubresources(t *testing.T) {
 }
 
 // A collection is deleted as far as the selector goes, with the grace that was asked for.
+//
+// row: API-35
 func TestDeleteCollectionBySelector(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)

@@ -17,6 +17,8 @@ import (
 
 // Each acknowledged write of a Pod is one fact, whichever endpoint it came through; what was not
 // written is none.
+//
+// row: API-11
 func TestEachPodWriteIsOneFact(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)

@@ -20,6 +20,8 @@ import (
 // each. A line is a kind of the table `some` and a merge patch over its small object, sent as a
 // creation; what follows `THEN` (after a subresource, if any) is a patch of the object stored
 // before. GANTRY_UPDATE=1 writes the answers anew, to be read before they are kept.
+//
+// row: API-03
 func TestRefusedRequestsAsUpstream(t *testing.T) {
 	sharedFuzzSession.prepare(t)
 	small := map[string]target{}

@@ -134,6 +134,8 @@ func TestPagesAcrossACompaction(t *testing.T) {
 }
 
 // Informers of client-go see all that is written, over a connection that breaks again and again.
+//
+// row: API-10
 func TestInformersOverABreakingConnection(t *testing.T) {
 	s, c := shared(t)
 	ns := newNamespace(t, c)

@@ -10,7 +10,9 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -250,25 +252,63 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// Whatever is written, of whichever kind, in a namespace or without, by creation, patch or status,
+// has the revision that etcd gave the write, above those of all earlier writes.
+//
 // row: API-09
 func TestResourceVersionIsTheStoresRevision(t *testing.T) {
 	s, c := shared(t)
 	ns := newNamespace(t, c)
-	a := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("a"), metav1.CreateOptions{}))
-	b := mustCreate[*corev1.ConfigMap](t)(c.CoreV1().ConfigMaps(ns).Create(t.Context(),
-		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "b"}}, metav1.CreateOptions{}))
-	ra, rb := number(t, a.ResourceVersion), number(t, b.ResourceVersion)
-	if rb <= ra {
-		t.Errorf("revision %d of a later write is not above %d", rb, ra)
-	}
 	etcd, err := s.Store().Client()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer etcd.Close()
-	res, err := etcd.Get(t.Context(), "/registry/pods/"+ns+"/a")
-	if err != nil || len(res.Kvs) != 1 || res.Kvs[0].ModRevision != ra {
-		t.Errorf("etcd says %+v, %v; the object says %d", res, err, ra)
+	ctx, create := t.Context(), metav1.CreateOptions{}
+	named := metav1.ObjectMeta{Name: "a", Labels: map[string]string{"app": "a"}}
+	labels := []byte(`{"metadata":{"labels":{"n":"1"}}}`)
+	var last int64
+	for _, w := range []struct {
+		what, key string
+		write     func() (metav1.Object, error)
+	}{
+		{"a Pod", "pods/" + ns + "/a", func() (metav1.Object, error) {
+			return c.CoreV1().Pods(ns).Create(ctx, pod("a"), create)
+		}},
+		{"a ConfigMap", "configmaps/" + ns + "/a", func() (metav1.Object, error) {
+			return c.CoreV1().ConfigMaps(ns).Create(ctx, &corev1.ConfigMap{ObjectMeta: named}, create)
+		}},
+		{"a Lease", "leases/" + ns + "/a", func() (metav1.Object, error) {
+			return c.CoordinationV1().Leases(ns).Create(ctx, &coordinationv1.Lease{ObjectMeta: named}, create)
+		}},
+		{"a ClusterRole", "clusterroles/" + ns, func() (metav1.Object, error) {
+			return c.RbacV1().ClusterRoles().Create(ctx,
+				&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: ns}}, create)
+		}},
+		{"the Pod's labels", "pods/" + ns + "/a", func() (metav1.Object, error) {
+			return c.CoreV1().Pods(ns).Patch(ctx, "a", types.MergePatchType, labels, metav1.PatchOptions{})
+		}},
+		{"the ClusterRole's labels", "clusterroles/" + ns, func() (metav1.Object, error) {
+			return c.RbacV1().ClusterRoles().Patch(ctx, ns, types.MergePatchType, labels, metav1.PatchOptions{})
+		}},
+		{"the Pod's status", "pods/" + ns + "/a", func() (metav1.Object, error) {
+			return c.CoreV1().Pods(ns).Patch(ctx, "a", types.MergePatchType, []byte(`{"status":{"reason":"Tried"}}`),
+				metav1.PatchOptions{}, "status")
+		}},
+	} {
+		got, err := w.write()
+		if err != nil {
+			t.Fatalf("writing %s: got %v, want no error", w.what, err)
+		}
+		rv := number(t, got.GetResourceVersion())
+		if rv <= last {
+			t.Errorf("%s: revision %d of a later write is not above %d", w.what, rv, last)
+		}
+		last = rv
+		res, err := etcd.Get(ctx, "/registry/"+w.key)
+		if err != nil || len(res.Kvs) != 1 || res.Kvs[0].ModRevision != rv {
+			t.Errorf("%s: etcd says %+v, %v; the object says %d", w.what, res, err, rv)
+		}
 	}
 }
 
@@ -283,6 +323,8 @@ func number(t *testing.T, rv string) int64 {
 
 // A watch from history that is compacted away says 410, so that the client lists anew. What was
 // acknowledged is there after a restart.
+//
+// row: API-10
 func TestCompactionAndRestart(t *testing.T) {
 	config := testConfig(t.TempDir())
 	s, c, stop := startServer(t, config)

@@ -217,6 +217,7 @@ func TestPatchesOfAllKinds(t *testing.T) {
 	}
 }
 
+// row: API-43
 func TestServerSideApply(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)
@@ -458,6 +459,8 @@ func TestTables(t *testing.T) {
 
 // What a body has twice, or what nobody knows, is refused, warned of or passed over as the request
 // asks, in JSON and in YAML, whatever the verb.
+//
+// row: API-03
 func TestFieldValidation(t *testing.T) {
 	sharedFuzzSession.prepare(t)
 	const list, item = "/api/v1/namespaces/fuzz/configmaps", "/api/v1/namespaces/fuzz/configmaps/x"

@@ -44,6 +44,8 @@ func (r *rig) counts(before map[string]int) (since string, now map[string]int) {
 // The calls to the runtime over a Pod's lifecycle: each action once, and a relist, which is a list
 // of sandboxes and one of containers, after each action and each event of the runtime. At rest
 // nobody asks but the audit, once a minute, however many Pods there are.
+//
+// row: CRI-03, CRI-05
 func TestCallsToTheRuntime(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.advance(10 * time.Second)
@@ -89,6 +91,8 @@ func TestCallsToTheRuntime(t *testing.T) {
 // A node whose Pods are settled leaves the runtime alone but for the audit, once a minute: one list
 // of sandboxes and one of containers, the runtime's state, its images. Every five minutes the
 // collection of images looks too.
+//
+// row: KSL-31
 func TestNoRuntimeCallsBetweenRelists(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.stop()

@@ -21,6 +21,8 @@ const gpu = "vendor.com/gpu"
 
 // Devices of init containers are taken over by later containers of the Pod, those of sidecars are
 // not, and app containers share none.
+//
+// row: DEV-03
 func TestInitContainersDevicesAreTakenOver(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		r.plugin(gpu, "a", "b", "c")
@@ -41,6 +43,8 @@ func TestInitContainersDevicesAreTakenOver(t *testing.T) {
 
 // The plugin chooses among the devices that are free; what it names beside them is ignored. Before
 // each start of a container it is told.
+//
+// row: DEV-03
 func TestPluginPrefersAndPreStartsContainers(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		p := &deviceplugintest.Plugin{Resource: gpu, Socket: "gpu.sock", Options: &pluginapi.DevicePluginOptions{
@@ -88,6 +92,8 @@ func TestDeviceHealthIsShown(t *testing.T) {
 
 // A resource whose plugin is gone has no allocatable device, no device at all after the grace
 // period, and what containers have stays theirs when the plugin comes back.
+//
+// row: DEV-01
 func TestPluginGoesAndComesBack(t *testing.T) {
 	deviceTest(t, func(r *deviceNode) {
 		p := r.plugin(gpu, "a", "b")

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -191,7 +192,7 @@ func TestRestartPolicies(t *testing.T) {
 // row: ISE-01
 // row: ISE-02
 // row: PST-20
-// row: PWK-23
+// row: PWK-20, PWK-23, PWK-32
 func TestInitContainersRunInOrder(t *testing.T) {
 	runTest(t, func(r *rig) {
 		p := pod("p", scriptContainer("web", runs), scriptContainer("app", runs)) // the spec's order, not the names'
@@ -333,20 +334,27 @@ func TestLostRecordsOfInitContainersRestartNothing(t *testing.T) {
 	}
 }
 
+// Whatever the kind of a container, with probes and without, in one Pod or another, it runs on.
+//
 // row: KSL-08
 // row: OPS-17
 func TestKubeletRestartTouchesNothing(t *testing.T) {
 	runTest(t, func(r *rig) {
-		p := pod("p", scriptContainer("app", runs))
-		p.Spec.Containers[0].ReadinessProbe = &v1.Probe{
+		p := pod("p", scriptContainer("app", runs), scriptContainer("second", runs))
+		ready := &v1.Probe{
 			ProbeHandler:  v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"sh", "-c", "exit 0"}}},
 			PeriodSeconds: 10, TimeoutSeconds: 1, SuccessThreshold: 1, FailureThreshold: 3,
 		}
+		p.Spec.Containers[0].ReadinessProbe = ready
+		p.Spec.InitContainers = []v1.Container{scriptContainer("init", "exit 0"), scriptContainer("side", runs)}
+		p.Spec.InitContainers[1].RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+		p.Spec.InitContainers[1].StartupProbe = ready
 		r.create(p)
-		r.advance(10 * time.Second)
-		before := r.phase("p", v1.PodRunning)
-		if !before.Status.ContainerStatuses[0].Ready {
-			t.Fatalf("got %+v, want Ready true", before.Status)
+		r.create(pod("q", scriptContainer("app", runs)))
+		r.advance(30 * time.Second)
+		before := []*v1.Pod{r.phase("p", v1.PodRunning), r.phase("q", v1.PodRunning)}
+		if !before[0].Status.ContainerStatuses[0].Ready {
+			t.Fatalf("got %+v, want Ready true", before[0].Status)
 		}
 		r.stop()
 		if err := r.fake.Fault("ExecSync", "delay(5s)"); err != nil {
@@ -354,17 +362,21 @@ func TestKubeletRestartTouchesNothing(t *testing.T) {
 		}
 		w := r.writes()
 		r.start()
-		r.advance(30 * time.Second)
-		after := r.phase("p", v1.PodRunning)
-		if a, b := before.Status.ContainerStatuses[0],
-			after.Status.ContainerStatuses[0]; a.ContainerID != b.ContainerID || !b.Ready {
-			t.Errorf("%+v became %+v", a, b)
+		r.advance(2 * time.Minute)
+		for _, was := range before {
+			is := r.phase(was.Name, v1.PodRunning)
+			if d := cmp.Diff(was.Status, is.Status); d != "" {
+				t.Errorf("%s after a restart (-before +after):\n%s", was.Name, d)
+			}
 		}
 		if n := r.writes(); n != w {
 			t.Errorf("%d status writes after a restart, want none\n%s", n-w, r.facts.text())
 		}
-		if n := r.fake.Count("StartContainer"); n != 1 {
-			t.Errorf("%d starts", n)
+		for call, want := range map[string]int{"StartContainer": 5, "StopContainer": 0, "RunPodSandbox": 2,
+			"StopPodSandbox": 0} {
+			if n := r.fake.Count(call); n != want {
+				t.Errorf("%s was called %d times, want %d", call, n, want)
+			}
 		}
 	})
 }
@@ -486,6 +498,7 @@ func TestPreStopUsesTheGraceUp(t *testing.T) {
 	})
 }
 
+// row: ISE-04
 func TestMissingConfigMapIsTakenWhenItComes(t *testing.T) {
 	runTest(t, func(r *rig) {
 		c := scriptContainer("app", runs)

@@ -64,6 +64,16 @@ func (p *logBuffer) String() string {
 var klogLine = regexp.MustCompile(
 	`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ [\w.]+\.go:\d+\] "[^"]+"( [\w/.]+=("([^"\\]|\\.)*"|\S+))*$`)
 
+// lineOf is the first line of a log that has the text; empty when none has.
+func lineOf(log, text string) string {
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, text) {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
+}
+
 // Somebody who reads the kubelet's log at its usual verbosity sees what a deletion waits for: the
 // hook, then the unmount.
 //
@@ -92,16 +102,23 @@ func TestLogNamesWhatADeletionWaitsFor(t *testing.T) {
 		r.delete("p", 30)
 		r.advance(4 * time.Second)
 		klog.Flush()
-		if s := log.String(); !strings.Contains(s, `"Waiting for the preStop hook"`) || strings.Contains(s,
-			"hook is over") || !strings.Contains(s, `container="app"`) || !strings.Contains(s, `pod="default/p"`) {
-			t.Errorf("the log does not tell of the hook:\n%s", s)
+		if line := lineOf(log.String(), `"Waiting for the preStop hook"`); !strings.Contains(line, `container="app"`) ||
+			!strings.Contains(line, `pod="default/p"`) || strings.Contains(log.String(), "hook is over") {
+			t.Errorf("the log does not tell of the hook: %q in\n%s", line, log.String())
 		}
 		r.advance(30 * time.Second)
 		klog.Flush()
-		if s := log.String(); !strings.Contains(s, `"The preStop hook is over"`) || !strings.Contains(s,
-			`"The Pod is stuck"`) || !strings.Contains(s, `path="SyncTerminatedPod"`) || !strings.Contains(s,
-			`step="removal of the Pod's volumes"`) {
-			t.Errorf("the log does not tell of the unmount:\n%s", s)
+		if s := log.String(); !strings.Contains(s, `"The preStop hook is over"`) {
+			t.Errorf("the log does not tell of the hook's end:\n%s", s)
+		}
+		for text, step := range map[string]string{
+			"The Pod is stuck":         `path="SyncTerminatedPod" step="release with logs"`,
+			"A step of a volume hangs": `step="removal of the Pod's volumes"`,
+		} {
+			if line := lineOf(log.String(), `"`+text+`"`); !strings.Contains(line, `pod="default/p"`) ||
+				!strings.Contains(line, step) {
+				t.Errorf("the log does not tell of the unmount by %q: got %s, want %s", text, line, step)
+			}
 		}
 		for _, line := range strings.Split(strings.TrimSpace(log.String()), "\n") {
 			if !klogLine.MatchString(line) {

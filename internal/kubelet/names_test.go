@@ -71,6 +71,8 @@ func TestASandboxThatComesAfterItsPodWasDeleted(t *testing.T) {
 
 // While no kubelet is there a Pod is deleted and made again: the next kubelet ends the one before
 // it starts the other.
+//
+// row: KSL-12
 func TestAPodMadeAgainWhileTheKubeletWasAway(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.advance(time.Second)

@@ -73,7 +73,8 @@ func readyIs(p *v1.Pod) v1.ConditionStatus {
 	return ""
 }
 
-// Each kind that is not defined counts as a success, whatever the others say.
+// Each kind that is not defined counts as a success, whatever the others say, of an app container
+// and of a sidecar.
 //
 // row: PRB-17
 func TestEachKindThatIsNotDefinedIsASuccess(t *testing.T) {
@@ -103,17 +104,29 @@ func TestEachKindThatIsNotDefinedIsASuccess(t *testing.T) {
 		"startup alone, not yet":        {alone("startup", 1, 30), "x", false, false},
 		"startup alone, not yet at all": {alone("startup", 100, 3), "", false, false},
 	} {
-		runTest(t, func(r *rig) {
-			r.serveProbes(c.bad)
-			app := scriptContainer("app", runs)
-			c.set(&app)
-			r.create(pod("p", app))
-			r.advance(3 * time.Second)
-			if st := r.phase("p", v1.PodRunning).Status.ContainerStatuses[0]; st.Ready != c.ready ||
-				st.Started == nil || *st.Started != c.started {
-				t.Errorf("%s: got %+v, want started %t and ready %t", name, st, c.started, c.ready)
-			}
-		})
+		for _, kind := range []string{"app container", "sidecar"} {
+			runTest(t, func(r *rig) {
+				r.serveProbes(c.bad)
+				p := pod("p", scriptContainer("app", runs))
+				if kind == "sidecar" {
+					p.Spec.InitContainers = []v1.Container{scriptContainer("side", runs)}
+					p.Spec.InitContainers[0].RestartPolicy = new(v1.ContainerRestartPolicyAlways)
+					c.set(&p.Spec.InitContainers[0])
+				} else {
+					c.set(&p.Spec.Containers[0])
+				}
+				r.create(p)
+				r.advance(3 * time.Second)
+				list := r.get("p").Status.ContainerStatuses
+				if kind == "sidecar" {
+					list = r.get("p").Status.InitContainerStatuses
+				}
+				if st := list[0]; st.Ready != c.ready || st.State.Running == nil || st.Started == nil ||
+					*st.Started != c.started {
+					t.Errorf("%s, %s: got %+v, want started %t and ready %t", kind, name, st, c.started, c.ready)
+				}
+			})
+		}
 	}
 }
 
@@ -456,6 +469,8 @@ func TestTheProbesOwnGracePeriod(t *testing.T) {
 
 // What probes had found before a restart of the kubelet holds until they find something else; the
 // counters begin anew, so nothing flips without its threshold.
+//
+// row: KSL-08
 func TestVerdictsSurviveARestartOfTheKubelet(t *testing.T) {
 	for _, tc := range []struct {
 		name         string

@@ -154,6 +154,8 @@ func TestARefusedPodGivesBack(t *testing.T) {
 }
 
 // TestResizeBesideExclusiveCPUs: a resize that would change exclusive CPUs is infeasible.
+//
+// row: DEV-06
 func TestResizeBesideExclusiveCPUs(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.restartPinning(nil)

@@ -120,6 +120,8 @@ func TestADeferredResizeIsCountedOnceOverARestart(t *testing.T) {
 // After a restart of the kubelet no Pod that runs is refused for what itself or younger ones use,
 // and a new one gets the use of all of them: what has ended is not in it, nor what asks for
 // nothing but a Pod's place.
+//
+// row: KSL-08
 func TestRunningPodsKeepTheirRoomOverARestart(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.create(pod("one", asking(scriptContainer("app", runs), amounts("1", ""), nil)))

@@ -278,6 +278,7 @@ func TestARewrittenFileKeepsItsContainer(t *testing.T) {
 	}
 }
 
+// row: KSL-14
 func TestInvalidManifestIsIsolated(t *testing.T) {
 	t.Parallel()
 	r, dir := live(t, func(o *kubelet.Options) {
@@ -380,6 +381,7 @@ func TestPodsOfAURL(t *testing.T) {
 	r.eventually("the end of all", func() bool { return len(r.k.Pods()) == 0 })
 }
 
+// row: KSL-14
 func TestStandaloneKubelet(t *testing.T) {
 	t.Parallel()
 	r, dir := live(t, func(o *kubelet.Options) { o.StaticPods.Standalone = true })

@@ -109,6 +109,8 @@ func TestRuntimeRestartGivesTheFullGraceAgain(t *testing.T) {
 }
 
 // The sandbox was taken away before the kubelet was killed; what is left of the Pod goes too.
+//
+// row: KSL-09, TRM-13
 func TestHalfStoppedPodIsFinished(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.create(pod("p", scriptContainer("app", runs)))

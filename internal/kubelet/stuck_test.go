@@ -119,6 +119,8 @@ func TestDeletionOfStuckPodNamesItsStep(t *testing.T) {
 
 // A deletion interrupts the call that hangs. Whether the runtime makes the sandbox nevertheless is
 // awaited, and said; then the Pod goes.
+//
+// row: PWK-07
 func TestDeletionInterruptsACallThatHangs(t *testing.T) {
 	runTest(t, func(r *rig) {
 		r.faultOf("stuck", "RunPodSandbox", "hang")

@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
+// row: TRM-01
 func TestGracePeriod(t *testing.T) {
 	own := &v1.Probe{TerminationGracePeriodSeconds: new(int64(5))}
 	set := &v1.PodSpec{TerminationGracePeriodSeconds: new(int64(60))}
@@ -33,6 +34,7 @@ func TestGracePeriod(t *testing.T) {
 	}
 }
 
+// row: RST-01
 func TestRestartPolicy(t *testing.T) {
 	never := &v1.PodSpec{RestartPolicy: v1.RestartPolicyNever}
 	own := &v1.Container{RestartPolicy: new(v1.ContainerRestartPolicyOnFailure)}
@@ -51,6 +53,7 @@ func TestRestartPolicy(t *testing.T) {
 	}
 }
 
+// row: CRI-11
 func TestDNSPolicy(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec v1.PodSpec

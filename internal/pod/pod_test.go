@@ -56,6 +56,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// row: ISE-14, ISE-15
 func TestLimitsAndBounds(t *testing.T) {
 	p := &v1.Pod{Spec: v1.PodSpec{Overhead: list("1", "1Gi"), Containers: []v1.Container{container(nil, list("1", "")),
 		container(nil, list("1", "1Gi"))}}}
@@ -72,6 +73,7 @@ func TestLimitsAndBounds(t *testing.T) {
 	}
 }
 
+// row: QOS-01, QOS-02, QOS-03
 func TestQOS(t *testing.T) {
 	both := list("1", "1Gi")
 	for name, c := range map[string]struct {

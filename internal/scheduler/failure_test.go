@@ -22,6 +22,8 @@ import (
 
 // TestAnAPIServerInTroubleLosesNothing lets every second write fail with 409, 429 or 500, or
 // succeed and say that it failed.
+//
+// row: SCH-13, BND-07
 func TestAnAPIServerInTroubleLosesNothing(t *testing.T) {
 	t.Parallel()
 	const pods = 60

@@ -65,6 +65,8 @@ func TestMetricsAreNamedAsUpstreams(t *testing.T) {
 }
 
 // The list of the page of metrics is what the scheduler registers.
+//
+// row: SCH-34
 func TestMetricsAreListed(t *testing.T) {
 	t.Parallel()
 	r := metrics.NewKubeRegistry()

@@ -116,6 +116,8 @@ func TestVictimsLeaveBesideTheCycles(t *testing.T) {
 }
 
 // A victim that cannot be deleted: the preemptor is tried again and succeeds in the end.
+//
+// row: BND-12
 func TestAPreemptionThatFailsIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	clientset := fake.NewClientset(aNode("n1", "1"), aPod("low", "1", onNode("n1", 1)))

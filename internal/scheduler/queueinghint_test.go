@@ -11,6 +11,8 @@ import (
 
 // The journal says of an event that did not wake a Pod which plugin saw no help in it, once for
 // each kind, and the Pod is not tried for it.
+//
+// row: SCH-30
 func TestIgnoredEventIsAFact(t *testing.T) {
 	t.Parallel()
 	c := start(t, nil, aNode("n1", "1"))

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -149,6 +150,9 @@ func (c *cluster) bind(a clienttesting.Action) (bool, runtime.Object, error) {
 		err := c.failBind[0]
 		c.failBind = c.failBind[1:]
 		return true, nil, err
+	}
+	if ns := a.GetNamespace(); ns != b.Namespace {
+		return true, nil, apierrors.NewBadRequest("a binding in namespace " + b.Namespace + " came to " + ns)
 	}
 	c.bindings = append(c.bindings, *b)
 	c.when[b.Name] = time.Now()
@@ -296,6 +300,30 @@ func TestPodIsBoundWithOnePost(t *testing.T) {
 	}
 }
 
+// Of two Pods of one name each is bound in its own namespace.
+//
+// row: BND-01
+func TestPodIsBoundInItsNamespace(t *testing.T) {
+	t.Parallel()
+	c := start(t, nil, aNode("n1", "4"))
+	for _, ns := range []string{"prod", "default"} {
+		c.create(aPod("web", "1", func(p *v1.Pod) { p.Namespace, p.UID = ns, types.UID("uid-"+ns) }))
+		expect.Eventually(t, "a binding of web in "+ns, func() bool {
+			p, err := c.CoreV1().Pods(ns).Get(t.Context(), "web", metav1.GetOptions{})
+			return err == nil && p.Spec.NodeName == "n1"
+		})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var got []string
+	for _, b := range c.bindings {
+		got = append(got, fmt.Sprintf("%s/%s %s", b.Namespace, b.Name, b.UID))
+	}
+	if want := "prod/web uid-prod, default/web uid-default"; strings.Join(got, ", ") != want {
+		t.Errorf("bindings: got %s, want %s", strings.Join(got, ", "), want)
+	}
+}
+
 // row: FIL-23, FIL-24, FIL-25, SCH-08, SCH-30
 func TestUnschedulablePodIsRequeuedWhenRoomComes(t *testing.T) {
 	t.Parallel()
@@ -369,6 +397,8 @@ func TestGatedPodWaitsForItsGates(t *testing.T) {
 }
 
 // Upstream's words and the API server's, none of ours.
+//
+// row: SCH-09
 func TestRefusedBindingHasTheServersMessage(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
@@ -459,6 +489,7 @@ func (c *cluster) disruptionOf(name string) string {
 	return strings.Join(out, ", then ")
 }
 
+// row: BND-10
 func TestPreemptionPolicyNever(t *testing.T) {
 	t.Parallel()
 	low := aPod("low", "2", func(p *v1.Pod) { p.Spec.NodeName = "n1" })

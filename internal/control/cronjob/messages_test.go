@@ -135,6 +135,8 @@ func TestPlansWhole(t *testing.T) {
 
 // The oldest beyond the limit go: those that began first, of those that began together the first by
 // name, and last those that never began.
+//
+// row: CTL-11
 func TestHistoryGoesOldestFirst(t *testing.T) {
 	never := job("never", batchv1.JobComplete, 0)
 	never.Status.StartTime = nil
@@ -170,6 +172,7 @@ func TestHistoryGoesOldestFirst(t *testing.T) {
 	}
 }
 
+// row: CTL-11
 func TestTheLatestSuccessIsKept(t *testing.T) {
 	ended := func(name string, d time.Duration) *batchv1.Job {
 		j := job(name, batchv1.JobComplete, d)

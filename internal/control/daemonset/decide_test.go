@@ -222,6 +222,8 @@ func TestPodIsForItsNodeOnly(t *testing.T) {
 
 // Of two Pods on a node the older counts, by its name when they are of one age; a Pod is ready by
 // its Ready condition alone, and available when it was so for minReadySeconds.
+//
+// row: CTL-12
 func TestStatusOfPods(t *testing.T) {
 	since := func(d time.Duration) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Status.Conditions[0].LastTransitionTime = metav1.NewTime(t0.Add(-d)) }
@@ -322,6 +324,8 @@ func TestTargetNode(t *testing.T) {
 }
 
 // One sync creates and deletes at most 250 Pods.
+//
+// row: CTL-12
 func TestABurstIsBounded(t *testing.T) {
 	in := In{Set: set("0", "1"), Hash: "new", Now: t0}
 	for i := range 251 {

@@ -139,6 +139,7 @@ func TestHistoryLimit(t *testing.T) {
 	}
 }
 
+// row: CTL-03
 func TestGoingBackIsANewRevision(t *testing.T) {
 	d := deploy(1, "1", "0")
 	back := rs(d, "new", 1, 0, 0)

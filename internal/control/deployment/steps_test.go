@@ -17,6 +17,7 @@ func sized(s *appsv1.ReplicaSet, desired, most string) *appsv1.ReplicaSet {
 	return s
 }
 
+// row: CTL-05
 func TestChangedSizeIsGivenToTheSets(t *testing.T) {
 	d := deploy(10, "3", "2")
 	recreating := deploy(10, "0", "0")

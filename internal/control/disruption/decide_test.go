@@ -147,6 +147,7 @@ func TestUnchangedStatusIsNotWritten(t *testing.T) {
 	}
 }
 
+// row: PDB-13
 func TestStaleDisruptionTarget(t *testing.T) {
 	marked := func(reason string, age time.Duration) *corev1.Pod {
 		p := pod("p", true)
@@ -245,6 +246,8 @@ func TestHealthyPods(t *testing.T) {
 
 // What cannot be read is an error that names the field, and the status that says so keeps what was
 // counted before.
+//
+// row: PDB-07
 func TestBudgetsThatCannotBeRead(t *testing.T) {
 	for want, b := range map[string]*policyv1.PodDisruptionBudget{"spec.minAvailable: ": budget("some", ""),
 		"spec.maxUnavailable: ": budget("", "some")} {
@@ -272,6 +275,7 @@ func TestBudgetsThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// row: PDB-13
 func TestWhoseDisruptionIsStale(t *testing.T) {
 	marked := func(status corev1.ConditionStatus, phase corev1.PodPhase) *corev1.Pod {
 		p := pod("p", true)

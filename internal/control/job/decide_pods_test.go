@@ -85,6 +85,8 @@ func planText(p Plan) string {
 }
 
 // How each kind of Pod counts in one sync, by what its Job says.
+//
+// row: CTL-08, CTL-10
 func TestHowAPodCounts(t *testing.T) {
 	type edit = func(*batchv1.Job)
 	indexed := func(n int32) edit {
@@ -243,6 +245,8 @@ func TestRequestsThatAreNotObserved(t *testing.T) {
 
 // The start is noted when Pods may run, and when a Job ends that was not suspended; the deadline
 // counts from it.
+//
+// row: CTL-08
 func TestStartAndDeadline(t *testing.T) {
 	early := metav1.NewTime(t0.Add(-time.Minute))
 	for _, c := range []struct {

@@ -196,6 +196,7 @@ func TestDeletedPodIsReplacedAfterTheBackOff(t *testing.T) {
 	w.want(t, "live 1 succeeded 0 failed 1 ")
 }
 
+// row: CTL-08
 func TestDeadlineStopsWhatRuns(t *testing.T) {
 	limit := int64(4)
 	w := newFixture(func(s *batchv1.JobSpec) { s.ActiveDeadlineSeconds = &limit })

@@ -103,6 +103,8 @@ func TestTaintsOfANodeThatIsNotReady(t *testing.T) {
 
 // The NoSchedule taint is added at once; the NoExecute taint waits for its turn, and is not removed
 // while it waits.
+//
+// row: CTL-16
 func TestNoExecuteTaintsAreRateLimited(t *testing.T) {
 	n := &corev1.Node{
 		Status: corev1.NodeStatus{
@@ -142,6 +144,8 @@ func TestNoExecuteTaintsAreRateLimited(t *testing.T) {
 // A zone that loses many nodes at once is drained slowly or not at all, and if nothing is ready
 // there are no evictions
 // (https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction).
+//
+// row: CTL-16
 func TestEvictionRatesOfZones(t *testing.T) {
 	for name, c := range map[string]struct {
 		zones map[string]Zone

@@ -58,6 +58,7 @@ func set(n int32) *appsv1.ReplicaSet {
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}}}}}
 }
 
+// row: CTL-01
 func TestDeletionOrder(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -131,6 +132,7 @@ func TestOnlyLivePodsCount(t *testing.T) {
 	}
 }
 
+// row: CTL-01
 func TestStatusCountsAndWaitsForAvailability(t *testing.T) {
 	rs := set(4)
 	rs.Spec.MinReadySeconds = 10

@@ -176,6 +176,7 @@ func TestAnOrderedSetMovesOnePodAtATime(t *testing.T) {
 	})
 }
 
+// row: CTL-06
 func TestStatusCountsAndFinishesAnUpdate(t *testing.T) {
 	in := In{Set: set(2), Pods: []*corev1.Pod{pod(0, "old"), pod(1, "new", unready)}, Current: "old", Update: "new",
 		Now: t0}

@@ -24,8 +24,10 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// A Pod whose pending eviction is cancelled gets one event; a Pod without pending eviction gets
-// none.
+// A Pod whose pending eviction is cancelled stays, and gets one event; a Pod without pending
+// eviction gets none.
+//
+// row: CTL-16
 func TestCancelledEvictionIsAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -54,6 +56,13 @@ func TestCancelledEvictionIsAnEvent(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			synctest.Wait()
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		for _, a := range client.Actions() {
+			if a.GetResource().Resource == "pods" && (a.GetVerb() == "delete" || a.GetVerb() == "patch") {
+				t.Errorf("after the taint was taken away: got %s of the Pod, want it left alone", a.GetVerb())
+			}
 		}
 		cancel()
 		<-done

@@ -92,6 +92,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// row: KSL-02
 func TestFlagsOverrideFileOverridesDefaults(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, dir, "config.yaml",
@@ -144,6 +145,7 @@ func TestEveryFlagHasAField(t *testing.T) {
 	}
 }
 
+// row: KSL-02
 func TestInvalidConfigurationsAreRefused(t *testing.T) {
 	for _, x := range []struct{ text, want string }{
 		{"maxPodz: 3\n", `strict decoding error: unknown field "maxPodz"`},
@@ -234,6 +236,7 @@ func TestFieldsWithoutEffectAreNamed(t *testing.T) {
 	}
 }
 
+// row: EVC-05
 func TestMergeDefaultEvictionSettings(t *testing.T) {
 	c := load(t,
 		Sources{File: write(t, t.TempDir(), "c.yaml",

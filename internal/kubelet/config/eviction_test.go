@@ -25,13 +25,12 @@ func fires(t *testing.T, l *Loaded, signal string, available, capacity int64) bo
 
 func TestDefaultThresholds(t *testing.T) {
 	plain, preset := load(t, Sources{}), load(t, Sources{Preset: "seed-001"})
-	file := filepath.Join(t.TempDir(), "soft.yaml")
-	if err := os.WriteFile(file, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
-		"evictionSoft: {memory.available: 500Mi}\nevictionSoftGracePeriod: {memory.available: 1m}\n"),
-		0o600); err != nil {
-		t.Fatal(err)
+	from := func(text string) *Loaded {
+		return load(t, Sources{File: write(t, t.TempDir(), "config.yaml", text)})
 	}
-	soft := load(t, Sources{File: file})
+	soft := from("evictionSoft: {memory.available: 500Mi}\nevictionSoftGracePeriod: {memory.available: 1m}\n")
+	merged := from("mergeDefaultEvictionSettings: true\nevictionHard: {pid.available: '300'}\n")
+	alone := from("evictionHard: {pid.available: '300'}\n")
 	const mi, tib = 1 << 20, 1 << 40
 	for _, c := range []struct {
 		signal     string
@@ -57,6 +56,15 @@ func TestDefaultThresholds(t *testing.T) {
 		}
 		if got := soft.Config.EvictionHard[c.signal]; got != c.have {
 			t.Errorf("%s: with soft thresholds alone got %q, want %q", c.signal, got, c.have)
+		}
+		wantMerged, wantAlone := c.have, ""
+		if c.signal == "pid.available" {
+			wantMerged, wantAlone = "300", "300"
+		}
+		if a, b := merged.Config.EvictionHard[c.signal], alone.Config.EvictionHard[c.signal]; a != wantMerged ||
+			b != wantAlone {
+			t.Errorf("%s: beside another threshold got %q merged, %q not, want %q and %q", c.signal, a, b, wantMerged,
+				wantAlone)
 		}
 		for l, at := range map[*Loaded]int64{plain: c.at, preset: c.seedAt} {
 			if at == 0 {
@@ -110,6 +118,7 @@ func TestPresetsOfSoftThresholds(t *testing.T) {
 	}
 }
 
+// row: EVC-02
 func TestDefaultsOfThresholdsAreMergedWhenAskedTo(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "k.yaml")
 	const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"

@@ -28,6 +28,7 @@ func machine(list ...string) devicemanager.Resource {
 	return r
 }
 
+// row: DEV-03
 func TestChooseDevices(t *testing.T) {
 	set := devicemanager.SetOf
 	for _, c := range []struct {

@@ -278,6 +278,7 @@ func TestConditionsOutlastTheirThresholds(t *testing.T) {
 	}
 }
 
+// row: EVC-23
 func TestMemoryComesFirst(t *testing.T) {
 	n := newNode(t, eviction.Settings{Hard: map[string]string{"pid.available": "10%", "nodefs.available": "10%",
 		"memory.available": "10%"}})

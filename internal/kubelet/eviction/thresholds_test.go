@@ -118,6 +118,8 @@ func TestThresholdsOfContainerFs(t *testing.T) {
 
 // TestDefaultThresholdsOfDisksAreCapped: of a big disk a default threshold keeps a gibibyte free,
 // of a small one its share; what else there is of thresholds stays.
+//
+// row: EVC-03, EVC-05
 func TestDefaultThresholdsOfDisksAreCapped(t *testing.T) {
 	const gib = int64(1) << 30
 	list, errs := eviction.Thresholds(eviction.Settings{

@@ -92,6 +92,8 @@ func (c upstreamConfig) settings() Settings {
 }
 
 // TestUpstreamsRefusals compares the texts about settings that cannot be used.
+//
+// row: EVC-08, EVC-12
 func TestUpstreamsRefusals(t *testing.T) {
 	a := readAnswers(t)
 	if len(a.Refusals) < 20 {
@@ -107,6 +109,8 @@ func TestUpstreamsRefusals(t *testing.T) {
 }
 
 // TestUpstreamsDecisions compares decisions with those of upstream's manager.
+//
+// row: EVC-09, EVC-10, EVC-11, EVC-12, EVC-23
 func TestUpstreamsDecisions(t *testing.T) {
 	a := readAnswers(t)
 	victims := map[string]int{}

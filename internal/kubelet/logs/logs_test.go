@@ -67,6 +67,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// row: KAP-05
 func TestReadOneStream(t *testing.T) {
 	var out bytes.Buffer
 	if err := logs.Read(t.Context(),
@@ -79,6 +80,7 @@ func TestReadOneStream(t *testing.T) {
 	}
 }
 
+// row: KAP-05
 func TestTailOfManyBlocks(t *testing.T) {
 	var text strings.Builder
 	for i := range 2000 {
@@ -98,6 +100,7 @@ func TestTailOfManyBlocks(t *testing.T) {
 	}
 }
 
+// row: KAP-05
 func TestAbsentFile(t *testing.T) {
 	err := logs.Read(t.Context(), logs.Request{Path: "/nowhere/0.log", Options: logs.Options{Tail: -1, Bytes: -1},
 		Out: &bytes.Buffer{}})
@@ -162,6 +165,7 @@ func TestFollowAcrossRotation(t *testing.T) {
 	}
 }
 
+// row: KAP-05
 func TestFollowEndsWithTheClient(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var out logBuffer
@@ -180,6 +184,8 @@ func TestFollowEndsWithTheClient(t *testing.T) {
 }
 
 // Right after a rotation the new file is empty: the last lines are in the rotated one.
+//
+// row: KAP-05
 func TestTailAfterRotation(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "0.log")

@@ -326,6 +326,7 @@ func TestAuditCountsWhatEventsMissed(t *testing.T) {
 	})
 }
 
+// row: PST-29
 func TestTerminationMessage(t *testing.T) {
 	dir := t.TempDir()
 	log := filepath.Join(dir, "0.log")

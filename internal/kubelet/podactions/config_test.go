@@ -30,6 +30,7 @@ import (
 	"github.com/gantry-project/gantry/test/wrappers"
 )
 
+// row: CRI-18
 func TestExpand(t *testing.T) {
 	lookup := func(name string) (string, bool) { v, ok := map[string]string{"A": "1", "E": ""}[name]; return v, ok }
 	for in, want := range map[string]string{
@@ -111,6 +112,7 @@ func testPod(c v1.Container) *v1.Pod {
 	return wrappers.MakePod().Namespace("ns").Name("p").UID("u").Label("l", "v").Containers(c).Obj()
 }
 
+// row: CRI-18
 func TestEnvFromTakesAnyKey(t *testing.T) {
 	c := v1.Container{Name: "c",
 		EnvFrom: []v1.EnvFromSource{
@@ -296,6 +298,7 @@ func TestImageVolumesArePulledBeforeTheContainersImage(t *testing.T) {
 	}
 }
 
+// row: CRI-18
 func TestEnvironment(t *testing.T) {
 	yes := true
 	c := v1.Container{
@@ -357,6 +360,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// row: CRI-18
 func TestEnvFile(t *testing.T) {
 	got, err := parseEnvFile(strings.NewReader("# c\n\nA='x y'\nB='two\nlines' # c\nC=''\n"))
 	if diff := cmp.Diff(map[string]string{"A": "x y", "B": "two\nlines", "C": ""}, got); diff != "" || err != nil {
@@ -380,6 +384,7 @@ func TestEnvFile(t *testing.T) {
 	}
 }
 
+// row: CRI-11
 func TestDNS(t *testing.T) {
 	conf := filepath.Join(t.TempDir(), "resolv.conf")
 	if err := os.WriteFile(conf, []byte("# c\nnameserver 192.0.2.53\nsearch example.test.\noptions ndots:1\n"),
@@ -439,6 +444,7 @@ func TestDNS(t *testing.T) {
 	}
 }
 
+// row: CRI-09
 func TestHostnames(t *testing.T) {
 	yes, override := true, "over"
 	for _, c := range []struct {
@@ -596,6 +602,7 @@ func TestRunAsNonRootAndTheImagesUser(t *testing.T) {
 	}
 }
 
+// row: CRI-18
 func TestMounts(t *testing.T) {
 	c := v1.Container{Name: "c", TerminationMessagePath: "/dev/termination-log",
 		Env: []v1.EnvVar{{Name: "A", Value: "x"}}, VolumeMounts: []v1.VolumeMount{

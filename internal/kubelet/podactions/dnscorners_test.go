@@ -12,24 +12,29 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 )
 
-// The request that makes a Pod's sandbox names the cluster's DNS server and the Pod's own domains.
+// The request that makes a Pod's sandbox names the cluster's DNS servers, each, in their order, and
+// the Pod's own domains.
+//
 // row: CRI-11
 func TestSandboxRequestHasTheClustersDNS(t *testing.T) {
 	call := testOperation(t, &fakePorts{}, testPod(v1.Container{Name: "c"}))
 	call.pod.Namespace, call.pod.Spec.DNSPolicy = "prod", v1.DNSClusterFirst
-	call.executor.d.Node.ClusterDNS = []string{"10.96.0.10"}
+	call.executor.d.Node.ClusterDNS = []string{"10.96.0.10", "fd00::a"}
 	cfg, err := call.sandboxConfig(t.Context(), 0, func(_, message string) { t.Error(message) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &runtimeapi.DNSConfig{Servers: []string{"10.96.0.10"}, Searches: []string{"prod.svc.cluster.local",
-		"svc.cluster.local", "cluster.local"}, Options: []string{"ndots:5"}}
+	want := &runtimeapi.DNSConfig{Servers: []string{"10.96.0.10", "fd00::a"},
+		Searches: []string{"prod.svc.cluster.local", "svc.cluster.local", "cluster.local"},
+		Options:  []string{"ndots:5"}}
 	if cfg.DnsConfig.String() != want.String() {
 		t.Errorf("got %v, want %v", cfg.DnsConfig, want)
 	}
 }
 
 // https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#dns-search-domain-list-limits
+//
+// row: CRI-11
 func TestSearchPathsThatDoNotFitAreLeftOut(t *testing.T) {
 	long, tooLong := strings.Repeat("a", 200), strings.Repeat("b", 254)
 	paths := func(n int, s string) []string {
@@ -70,6 +75,8 @@ func TestSearchPathsThatDoNotFitAreLeftOut(t *testing.T) {
 
 // A node without a resolver file has lookups end at the Pod's loopback, where the runtime would
 // else put a file of its own.
+//
+// row: CRI-11
 func TestDefaultPolicyWithoutAResolverFile(t *testing.T) {
 	call := testOperation(t, &fakePorts{}, testPod(v1.Container{Name: "c"}))
 	call.pod.Spec.DNSPolicy = v1.DNSDefault

@@ -34,7 +34,7 @@ func (f fixedRange) GetOrCreate(context.Context, types.UID) (userns.Range, error
 	return userns.Range(f), nil
 }
 
-// row: UNS-01
+// row: UNS-01, UNS-04, UNS-07, UNS-14
 func TestUserNamespaceInSandboxContainerAndMounts(t *testing.T) {
 	refusal := false
 	call := testOperation(t, &fakePorts{},
@@ -56,10 +56,8 @@ func TestUserNamespaceInSandboxContainerAndMounts(t *testing.T) {
 		"sandbox":   sandbox.Linux.SecurityContext.NamespaceOptions.UsernsOptions,
 		"container": s.NamespaceOptions.UsernsOptions,
 	} {
-		if u == nil || u.Mode != runtimeapi.NamespaceMode_POD || len(u.Uids) != 1 || u.Uids[0].HostId != 131072 ||
-			u.Uids[0].ContainerId != 0 || u.Uids[0].Length != 65536 || u.Gids[0].HostId != 131072 {
-			t.Errorf("%s: got %v, want Mode NamespaceMode_POD, 1 in Uids, HostId 131072, ContainerId 0, Length 65536 "+
-				"and HostId 131072", name, u)
+		if u.GetMode() != runtimeapi.NamespaceMode_POD || !isWholeRange(u.GetUids()) || !isWholeRange(u.GetGids()) {
+			t.Errorf("%s: got %v, want mode POD, and users and groups 0 to 65535 as 131072 and so on", name, u)
 		}
 	}
 	mounts, err := call.mounts(t.Context(), m, &environment{})
@@ -67,10 +65,15 @@ func TestUserNamespaceInSandboxContainerAndMounts(t *testing.T) {
 		t.Fatalf("got %v, %v, want no error and 2 in mounts", mounts, err)
 	}
 	for _, mount := range mounts {
-		if len(mount.UidMappings) != 1 || mount.UidMappings[0].HostId != 131072 || len(mount.GidMappings) != 1 {
+		if !isWholeRange(mount.UidMappings) || !isWholeRange(mount.GidMappings) {
 			t.Errorf("%s is not idmapped: %v", mount.ContainerPath, mount)
 		}
 	}
+}
+
+// isWholeRange tells whether ids 0 to 65535 inside are 131072 and so on outside.
+func isWholeRange(ids []*runtimeapi.IDMapping) bool {
+	return len(ids) == 1 && ids[0].HostId == 131072 && ids[0].ContainerId == 0 && ids[0].Length == 65536
 }
 
 // row: UNS-17
@@ -140,6 +143,7 @@ func TestRecursiveReadOnly(t *testing.T) {
 	}
 }
 
+// row: DEV-04
 func TestDevices(t *testing.T) {
 	c := v1.Container{Name: "c", VolumeDevices: []v1.VolumeDevice{{Name: "b", DevicePath: "/dev/x"}}}
 	call := testOperation(t, &fakePorts{}, testPod(c))

@@ -11,6 +11,8 @@ import (
 )
 
 // A container's end is shown before its back-off.
+//
+// row: RST-09
 func TestBackOffShown(t *testing.T) {
 	ended := time.Unix(1000, 0)
 	c := podplan.Container{Name: "app", State: podplan.Exited, Finished: ended}

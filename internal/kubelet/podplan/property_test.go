@@ -200,6 +200,7 @@ func initsFirst(t *rapid.T, w *simulation, lines []string) {
 	}
 }
 
+// row: PWK-06
 func TestStageOnlyGrows(t *testing.T) {
 	at := time.Unix(1, 0)
 	f := podplan.Facts{}

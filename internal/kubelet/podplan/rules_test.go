@@ -160,6 +160,7 @@ func TestFinalPhase(t *testing.T) {
 	}
 }
 
+// row: ISE-02
 func TestInitializationIsDone(t *testing.T) {
 	for _, x := range []struct {
 		seen    string
@@ -313,6 +314,7 @@ func addContainer(name string) func(*podplan.In) {
 	}
 }
 
+// row: ISE-13
 func TestEarlierDeadlineWins(t *testing.T) {
 	at := time.Unix(1000, 0)
 	p := testPod(v1.RestartPolicyAlways)
@@ -346,6 +348,8 @@ func TestEarlierDeadlineWins(t *testing.T) {
 
 // The sandbox is made beside the volumes only while nothing has failed, nothing is there, and no
 // volume is waited for.
+//
+// row: PWK-12
 func TestSandboxBesideVolumes(t *testing.T) {
 	vol := func(s v1.VolumeSource) v1.Volume { return v1.Volume{Name: "v", VolumeSource: s} }
 	token := v1.VolumeProjection{ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}}

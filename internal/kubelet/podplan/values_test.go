@@ -70,6 +70,8 @@ func TestTriesCountFailures(t *testing.T) {
 }
 
 // The hash stays from version to version, so that containers survive a change of kubelet.
+//
+// row: PWK-19
 func TestHash(t *testing.T) {
 	c := &v1.Container{Name: "c", Image: "nginx"}
 	const want = "4611fea5"
@@ -83,6 +85,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
+// row: PWK-06
 func TestStages(t *testing.T) {
 	at := time.Unix(1, 0)
 	for want, f := range map[string]podplan.Facts{

@@ -173,6 +173,8 @@ func TestTheLastPhaseWaits(t *testing.T) {
 }
 
 // Containers that only the API knows of keep what they were.
+//
+// row: ISE-11
 func TestContainersTheRuntimeLost(t *testing.T) {
 	at := func(s int64) metav1.Time { return metav1.NewTime(time.Unix(s, 0)) }
 	ended := v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: 3, Reason: "Error", Message: "m",

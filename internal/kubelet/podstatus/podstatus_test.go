@@ -453,6 +453,7 @@ func TestResourcesOfThePodAreThoseOfItsCgroup(t *testing.T) {
 	}
 }
 
+// row: CRI-17
 func TestPodIPIsReportedWithFirstContainer(t *testing.T) {
 	in := running(testPod("a"))
 	in.RunningHooks = map[string]bool{"a": true}

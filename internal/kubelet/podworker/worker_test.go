@@ -328,6 +328,7 @@ func TestLateUpdateOfRemovedPodIsIgnored(t *testing.T) {
 	})
 }
 
+// row: PWK-03
 func TestMergeUpdates(t *testing.T) {
 	at := time.Unix(0, 0)
 	draw := func(t *rapid.T, label string) *podplan.Termination {
@@ -416,6 +417,8 @@ func (g cgroupActions) Do(ctx context.Context, j podactions.Job, a podplan.Actio
 
 // The sandbox is created beside the second half of volume set-up; it does not start without Pod
 // directories and cgroup, and is given up when volume set-up fails, which alone is reported.
+//
+// row: PWK-12
 func TestSandboxBesideVolumes(t *testing.T) {
 	for name, c := range map[string]struct {
 		lacks  bool

@@ -78,6 +78,8 @@ func outcome(a rune) probe.Outcome {
 }
 
 // A result never changes with fewer equal answers in a row than its threshold.
+//
+// row: PRB-14
 func TestResultNeedsItsThreshold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := probe.Spec{SuccessThreshold: rapid.IntRange(1, 4).Draw(t, "success"),
@@ -221,6 +223,7 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
+// row: PRB-32
 func TestNoEventForGoneContainer(t *testing.T) {
 	for text, want := range map[string]bool{
 		"rpc error: code = Unknown desc = failed to exec in container: container is in CONTAINER_EXITED state": true,

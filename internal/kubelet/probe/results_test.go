@@ -9,6 +9,8 @@ import (
 )
 
 // What a row of answers adds up to, and which of them are facts.
+//
+// row: PRB-13
 func TestResults(t *testing.T) {
 	spec := probe.Spec{Period: 10 * time.Second, SuccessThreshold: 1, FailureThreshold: 2}
 	key := probe.Key{UID: "u", Container: "c", Kind: probe.Readiness}
@@ -50,6 +52,7 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// row: PRB-14, PRB-19
 func TestResultsThatEndAContainerOrItsStartup(t *testing.T) {
 	for _, c := range []struct {
 		kind   probe.Kind

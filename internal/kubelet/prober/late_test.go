@@ -26,6 +26,8 @@ func (f *healthyProber) Put(_ journal.Ref, fact journal.Fact) {
 }
 
 // A busy node probes late: that is measured and reported once, and counts as no failure.
+//
+// row: PRB-26
 func TestLateProbesAreReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, answers := &healthyProber{}, []Measurement{}

@@ -357,6 +357,7 @@ func TestCloseEndsProbing(t *testing.T) {
 	})
 }
 
+// row: PRB-32
 func TestProbeWarningEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"ready": "w"})
@@ -663,6 +664,8 @@ func TestAnswerOfAGoneContainerIsDropped(t *testing.T) {
 
 // A kubelet that comes back knows what was said before it left, so that nothing flaps; questions
 // are spread.
+//
+// row: KSL-08
 func TestProbeResultsSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, a := start(t, map[string]string{"start": "f", "ready": "s", "live": "s"})

@@ -421,6 +421,7 @@ func TestTiersKeepMemory(t *testing.T) {
 	}
 }
 
+// row: QOS-04, QOS-05
 func TestQOSCgroupValues(t *testing.T) {
 	if d := cmp.Diff(r.Values{Shares: ptr(uint64(2))}, r.ForBestEffort()); d != "" {
 		t.Errorf("the two differ (-want +got):\n%s", d)

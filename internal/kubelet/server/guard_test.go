@@ -116,6 +116,8 @@ func TestMissingParts(t *testing.T) {
 }
 
 // The authentication and authorization sections of the configuration.
+//
+// row: KAP-12, KAP-13, KAP-14
 func TestConfiguredDelegation(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -23,6 +23,7 @@ func respondWith(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) })
 }
 
+// row: KAP-03
 func TestMetricPages(t *testing.T) {
 	w := newTestServer(t, func(o *server.Options) {
 		o.Endpoints.Cadvisor, o.Endpoints.Resource = respondWith("cadvisor"), respondWith("resource")
@@ -42,6 +43,8 @@ func TestMetricPages(t *testing.T) {
 }
 
 // Each page is guarded by upstream's subresource (KEP-2862), named in the refusal.
+//
+// row: KAP-13
 func TestFineGrainedPermissions(t *testing.T) {
 	w := newTestServer(t)
 	token := rest.AnonymousClientConfig(w.config)
@@ -226,6 +229,7 @@ func TestIdleStreamsAreClosed(t *testing.T) {
 	}
 }
 
+// row: KAP-02
 func TestHealthHandlerNeedsNoAuth(t *testing.T) {
 	w := newTestServer(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -247,6 +251,8 @@ func TestHealthHandlerNeedsNoAuth(t *testing.T) {
 
 // The read-only port answers without credentials what only reads, and nothing that acts or shows
 // settings.
+//
+// row: KAP-01
 func TestReadOnlyPort(t *testing.T) {
 	w := newTestServer(t)
 	h := w.server.ReadOnlyHandler()

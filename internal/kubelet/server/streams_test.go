@@ -162,6 +162,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
+// row: KAP-06
 func TestStreamRefusals(t *testing.T) {
 	w := newTestServer(t)
 	w.run("web", map[string]string{"app": "exit 0", "waiting": ""})
@@ -191,6 +192,7 @@ func TestStreamRefusals(t *testing.T) {
 	}
 }
 
+// row: KAP-06
 func TestRun(t *testing.T) {
 	w := newTestServer(t)
 	w.run("web", map[string]string{"app": "run"})

@@ -562,6 +562,9 @@ func TestEachOfSeveralConstraintsCounts(t *testing.T) {
 		c.LabelSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
 			{Key: "app", Operator: metav1.LabelSelectorOpIn, Values: []string{"web", "db"}}}}
 	}
+	database := func(c *v1.TopologySpreadConstraint) {
+		c.LabelSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "db"}}
+	}
 	nodes := []*v1.Node{newNode("a", label("zone", "1"), label("rack", "1")),
 		newNode("b", label("zone", "2"), label("rack", "1")), newNode("c", label("zone", "2"), label("rack", "2"))}
 	pods := []*v1.Pod{newPod("w1", onNode("a"), web), newPod("w2", onNode("b"), web),
@@ -570,16 +573,20 @@ func TestEachOfSeveralConstraintsCounts(t *testing.T) {
 		p    *v1.Pod
 		want string
 	}{
-		"the zones alone":                {newPod("p", web, spread(1, "zone", hard)), "a b c"},
-		"the racks alone":                {newPod("p", web, spread(1, "rack", hard)), "c"},
-		"one more is allowed":            {newPod("p", web, spread(2, "rack", hard)), "c"},
-		"two more are allowed":           {newPod("p", web, spread(3, "rack", hard)), "a b c"},
-		"the second of two":              {newPod("p", web, spread(1, "zone", hard), spread(1, "rack", hard)), "c"},
-		"the first of two":               {newPod("p", web, spread(1, "rack", hard), spread(1, "zone", hard)), "c"},
-		"both soft":                      {newPod("p", web, spread(1, "rack", soft), spread(1, "zone", soft)), "a b c"},
-		"a soft one after a hard one":    {newPod("p", web, spread(1, "zone", hard), spread(1, "rack", soft)), "a b c"},
-		"a soft one before a hard one":   {newPod("p", web, spread(1, "zone", soft), spread(1, "rack", hard)), "c"},
-		"Pods of either label":           {newPod("p", web, spread(1, "zone", hard, either)), "a"},
+		"the zones alone":              {newPod("p", web, spread(1, "zone", hard)), "a b c"},
+		"the racks alone":              {newPod("p", web, spread(1, "rack", hard)), "c"},
+		"one more is allowed":          {newPod("p", web, spread(2, "rack", hard)), "c"},
+		"two more are allowed":         {newPod("p", web, spread(3, "rack", hard)), "a b c"},
+		"the second of two":            {newPod("p", web, spread(1, "zone", hard), spread(1, "rack", hard)), "c"},
+		"the first of two":             {newPod("p", web, spread(1, "rack", hard), spread(1, "zone", hard)), "c"},
+		"both soft":                    {newPod("p", web, spread(1, "rack", soft), spread(1, "zone", soft)), "a b c"},
+		"a soft one after a hard one":  {newPod("p", web, spread(1, "zone", hard), spread(1, "rack", soft)), "a b c"},
+		"a soft one before a hard one": {newPod("p", web, spread(1, "zone", soft), spread(1, "rack", hard)), "c"},
+		"Pods of either label":         {newPod("p", web, spread(1, "zone", hard, either)), "a"},
+		"each with its own selector": {
+			newPod("p", web, spread(1, "zone", hard), spread(1, "rack", hard, database)), "a b c"},
+		"each with its own, the other way": {
+			newPod("p", web, spread(1, "rack", hard), spread(1, "zone", hard, either)), ""},
 		"as many domains as there are":   {newPod("p", web, spread(1, "zone", hard, atLeast(2))), "a b c"},
 		"more domains than there are":    {newPod("p", web, spread(1, "zone", hard, atLeast(3))), ""},
 		"a key that some nodes have not": {newPod("p", web, spread(1, "zone", hard), spread(1, "row", hard)), ""},
@@ -587,6 +594,68 @@ func TestEachOfSeveralConstraintsCounts(t *testing.T) {
 		for form, r := range bothWays(c.p, podtopologyspread.New(nil, nil), snapshot.Of(nodes, pods)) {
 			if got := fitsOn(r, nodes); got != c.want {
 				t.Errorf("%s, %s: fits on %q, want on %q", name, form, got, c.want)
+			}
+		}
+	}
+}
+
+// Pods on a node that lacks one of several topology keys do not count for the others either.
+//
+// row: FIL-20
+func TestNodesWithoutAllKeysAreNotCounted(t *testing.T) {
+	web, hard := withPodLabels("app=web"), v1.DoNotSchedule
+	nodes := []*v1.Node{newNode("a", label("zone", "1"), label("rack", "1")),
+		newNode("b", label("zone", "2"), label("rack", "1")), newNode("d", label("zone", "1"))}
+	pods := []*v1.Pod{newPod("w1", onNode("d"), web), newPod("w2", onNode("d"), web)}
+	for name, c := range map[string]struct {
+		p    *v1.Pod
+		want string
+	}{
+		"one key, which it has":  {newPod("p", web, spread(1, "zone", hard)), "b"},
+		"two keys, it lacks one": {newPod("p", web, spread(1, "zone", hard), spread(1, "rack", hard)), "a b"},
+		"the other way":          {newPod("p", web, spread(1, "rack", hard), spread(1, "zone", hard)), "a b"},
+		"of which one is soft": {newPod("p", web, spread(1, "zone", hard),
+			spread(1, "rack", v1.ScheduleAnyway)), "b"},
+	} {
+		for form, r := range bothWays(c.p, podtopologyspread.New(nil, nil), snapshot.Of(nodes, pods)) {
+			if got := fitsOn(r, nodes); got != c.want {
+				t.Errorf("%s, %s: fits on %q, want on %q", name, form, got, c.want)
+			}
+		}
+	}
+}
+
+// A node with a taint that the Pod does not tolerate is a domain, unless nodeTaintsPolicy is Honor.
+//
+// row: FIL-19, FIL-20
+func TestTaintsOfDomains(t *testing.T) {
+	honor, ignore := v1.NodeInclusionPolicyHonor, v1.NodeInclusionPolicyIgnore
+	policy := func(p *v1.NodeInclusionPolicy) func(*v1.TopologySpreadConstraint) {
+		return func(c *v1.TopologySpreadConstraint) { c.NodeTaintsPolicy = p }
+	}
+	web, hard := withPodLabels("app=web"), v1.DoNotSchedule
+	tolerant := tolerate(v1.Toleration{Key: "x", Operator: v1.TolerationOpExists})
+	for effect, domain := range map[string]bool{"NoSchedule": false, "NoExecute": false, "PreferNoSchedule": true} {
+		nodes := []*v1.Node{newNode("a", label("zone", "1")), newNode("b", label("zone", "2")),
+			newNode("t", label("zone", "3"), taint("x:"+effect))}
+		pods := []*v1.Pod{newPod("w1", onNode("a"), web), newPod("w2", onNode("b"), web)}
+		honored := "a b t"
+		if domain {
+			honored = "t"
+		}
+		for name, c := range map[string]struct {
+			p    *v1.Pod
+			want string
+		}{
+			"not set":                {newPod("p", web, spread(1, "zone", hard)), "t"},
+			"Ignore":                 {newPod("p", web, spread(1, "zone", hard, policy(&ignore))), "t"},
+			"Honor":                  {newPod("p", web, spread(1, "zone", hard, policy(&honor))), honored},
+			"Honor, it is tolerated": {newPod("p", web, tolerant, spread(1, "zone", hard, policy(&honor))), "t"},
+		} {
+			for form, r := range bothWays(c.p, podtopologyspread.New(nil, nil), snapshot.Of(nodes, pods)) {
+				if got := fitsOn(r, nodes); got != c.want {
+					t.Errorf("%s, %s, %s: fits on %q, want on %q", effect, name, form, got, c.want)
+				}
 			}
 		}
 	}

@@ -60,6 +60,7 @@ func inGroup(name string) func(*v1.Pod) {
 	return func(p *v1.Pod) { p.Spec.SchedulingGroup = &v1.PodSchedulingGroup{PodGroupName: &name} }
 }
 
+// row: SCH-30
 func TestQueueingHints(t *testing.T) {
 	const queue, skip, never = "Queue", "QueueSkip", "not registered"
 	fit := expect.Value(noderesources.NewFit(fitArgs(nil)))

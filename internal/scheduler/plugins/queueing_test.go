@@ -21,6 +21,7 @@ func withGates(names ...string) func(*v1.Pod) {
 	}
 }
 
+// row: SCH-33
 func TestAGatedPodStaysOutUntilItsLastGateGoes(t *testing.T) {
 	pl := schedulinggates.New()
 	for _, c := range []struct {
@@ -72,6 +73,7 @@ type queued struct {
 func (q queued) GetPriority() int32      { return q.priority }
 func (q queued) GetTimestamp() time.Time { return time.Unix(q.since, 0) }
 
+// row: SCH-02
 func TestPriorityThenArrival(t *testing.T) {
 	less := prioritysort.New().Less
 	for _, c := range []struct {

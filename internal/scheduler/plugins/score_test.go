@@ -83,6 +83,7 @@ func scoreboard(r *schedule.Result) (out []string) {
 	return out
 }
 
+// row: SCO-15
 func TestEqualInputsGiveEqualResults(t *testing.T) {
 	pluginSet, err := plugins.DefaultPluginSet(v1.DefaultSchedulerName, nil)
 	if err != nil {

@@ -34,6 +34,8 @@ func searchInput(t *testing.T, p *v1.Pod, nodes []*v1.Node, pods []*v1.Pod) pree
 }
 
 // Candidates are compared by one figure after the other, the first that differs counts.
+//
+// row: BND-11
 func TestTheCheapestVictims(t *testing.T) {
 	covering := func(allowed int32, change func(*policy.PodDisruptionBudget)) *policy.PodDisruptionBudget {
 		b := pdb("a", allowed)
@@ -205,6 +207,8 @@ func TestExtendersReviewCandidates(t *testing.T) {
 }
 
 // A Pod waits for victims of its own that still leave its node, and for no others.
+//
+// row: BND-12
 func TestWhoWaitsForVictims(t *testing.T) {
 	leaving := func(change ...func(*v1.Pod)) *v1.Pod {
 		return pod("a n1 1 4 1", append([]func(*v1.Pod){func(p *v1.Pod) {

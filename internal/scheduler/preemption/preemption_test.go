@@ -136,6 +136,7 @@ func show(c preemption.Candidate) string {
 	return text
 }
 
+// row: BND-12
 func TestPodEligibleToPreemptOthers(t *testing.T) {
 	never := v1.PreemptNever
 	leaving := pod("a n1 1 4 1", func(p *v1.Pod) {

@@ -26,6 +26,7 @@ func actions(t *testing.T, about framework.EventResource, events []framework.Clu
 	return out
 }
 
+// row: SCH-30
 func TestPodUpdatesThatMatterToScheduling(t *testing.T) {
 	requesting := func(name v1.ResourceName, q string) func(*v1.Pod) {
 		return func(p *v1.Pod) {
@@ -87,6 +88,7 @@ func TestPodUpdatesThatMatterToScheduling(t *testing.T) {
 	}
 }
 
+// row: SCH-30
 func TestNodeUpdatesThatMatterToScheduling(t *testing.T) {
 	ready := func(s v1.ConditionStatus, beat int64) func(*v1.Node) {
 		return func(n *v1.Node) {

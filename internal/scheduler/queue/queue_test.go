@@ -143,6 +143,7 @@ func TestOnlyHelpfulEventsWake(t *testing.T) {
 		moveTexts(q.MoveAllToActiveOrBackoffQueue(queue.Event{ClusterEvent: podGone}, at(9))), "")
 }
 
+// row: SCH-09
 func TestBackoffDoublesToTenSeconds(t *testing.T) {
 	q := newQueue()
 	q.Add(pod("web", 0), at(0))
@@ -185,6 +186,7 @@ func TestIdleQueueTakesFromBackoffButNotAfterErrors(t *testing.T) {
 	expect(t, "then comes", name(q.Pop(at(1))), "web")
 }
 
+// row: SCH-30
 func TestEventsDuringFlightAreNotMissed(t *testing.T) {
 	q := newQueue()
 	q.Add(pod("web", 0), at(0))
@@ -259,6 +261,7 @@ func TestSchedulingGatesHoldPodsBack(t *testing.T) {
 		"web to active (TargetPodUpdatePodSchedulingGatesEliminated)")
 }
 
+// row: SCH-30
 func TestPodUpdateMovesItself(t *testing.T) {
 	q := newQueue()
 	p := pod("web", 0)
@@ -272,6 +275,7 @@ func TestPodUpdateMovesItself(t *testing.T) {
 	expect(t, "a label", moveTexts(q.Update(p, changed, at(1))), "web to active (TargetPodUpdatePodLabel by label)")
 }
 
+// row: SCH-30
 func TestUnschedulablePodsAreFlushedAfterFiveMinutes(t *testing.T) {
 	q := newQueue()
 	q.Add(pod("web", 0), at(0))
@@ -295,6 +299,8 @@ func TestActivate(t *testing.T) {
 }
 
 // Every Pod is always in exactly one place, and nobody is lost.
+//
+// row: SCH-30
 func TestNoPodIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := newQueue()
@@ -345,6 +351,7 @@ func TestNoPodIsLost(t *testing.T) {
 	})
 }
 
+// row: SCH-30
 func TestNodeAndPodUpdateEvents(t *testing.T) {
 	n := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}}}
 	heartbeat := n.DeepCopy()
@@ -383,6 +390,7 @@ func TestProfilesMaySortInTheirOwnWay(t *testing.T) {
 	expect(t, "order", strings.Join(got, " "), "urgent web a z") // a is ahead of z in its lane, and later than web
 }
 
+// row: SCH-33
 func TestGatedPodsAreRarelyReevaluated(t *testing.T) {
 	q := newQueue()
 	q.Add(pod("web", 0, func(p *v1.Pod) { p.Spec.SchedulingGates = []v1.PodSchedulingGate{{Name: "g"}} }), at(0))

@@ -211,6 +211,8 @@ func (t *randomCluster) input(p *v1.Pod, j *schedule.PluginSet, s *snapshot.Snap
 // TestCachedResultsEqualUncached: through any history, a cycle from columns and cached statuses
 // equals the one that asks every plugin about every node: winner, runner-up, ties, every refusal
 // with its numbers, every score. No node is ever given more than it has.
+//
+// row: FIL-02, FIL-06, FIL-09, FIL-13, FIL-19, SCO-04, SCO-05, SCO-08, SCO-10
 func TestCachedResultsEqualUncached(t *testing.T) {
 	rounds := 10 // of 100 clusters
 	if os.Getenv("GANTRY_LONG") != "" {

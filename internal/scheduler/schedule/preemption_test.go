@@ -127,6 +127,8 @@ func (f *randomPreemptions) newPreemptor() *v1.Pod {
 // TestVictimsEqualThoseWithoutCache: through any history of nodes, Pods, nominations and budgets,
 // a search that remembers earlier ones chooses the same node and the same victims as one that tries
 // every node anew. With GANTRY_LONG on 10,000 random clusters.
+//
+// row: BND-11
 func TestVictimsEqualThoseWithoutCache(t *testing.T) {
 	rounds := 5 // of 100 clusters
 	if os.Getenv("GANTRY_LONG") != "" {

@@ -998,6 +998,7 @@ func TestResizeRules(t *testing.T) {
 	}
 }
 
+// row: API-46
 func TestContainerChoice(t *testing.T) {
 	two := podOf(func(p *v1.Pod) {
 		p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "d", Image: "x"})

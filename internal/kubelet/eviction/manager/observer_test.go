@@ -188,6 +188,7 @@ func TestADeadFileServerHidesNoMemoryPressure(t *testing.T) {
 	}
 }
 
+// row: EVC-18
 func TestUseOfPods(t *testing.T) {
 	mount := t.TempDir()
 	files(t, mount, map[string]string{"cgroup.controllers": "memory",

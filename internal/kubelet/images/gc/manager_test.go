@@ -111,6 +111,7 @@ func TestUnusedImagesGoLeastRecentlyUsedFirst(t *testing.T) {
 	})
 }
 
+// row: CRI-26
 func TestOldImagesGoWithoutNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &fakeNode{images: stored("a", "b")}

@@ -336,6 +336,7 @@ func TestCancelledPull(t *testing.T) {
 	})
 }
 
+// row: CRI-23
 func TestPullSecrets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := newFakeRegistry(1)

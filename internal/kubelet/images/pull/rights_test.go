@@ -72,6 +72,7 @@ func TestNodeAndSecretsBothOpenRegistries(t *testing.T) {
 	}
 }
 
+// row: CRI-23
 func TestOnePodsSecretDoesNotOpenTheImageForAnother(t *testing.T) {
 	w := &fakeRegistry{present: map[string]bool{}, login: "robot"}
 	manager, err := pullmanager.Open(t.TempDir(), pullmanager.Policy{Verify: kubelet.NeverVerifyPreloadedImages})
