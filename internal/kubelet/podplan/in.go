@@ -1,6 +1,7 @@
 package podplan
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +64,7 @@ type Try struct {
 	Count    int             // failures in a row
 	SeenAt   time.Time       // when the Pod was looked at for the plan of the last one
 	FailedAt time.Time       // of the last one
+	Again    bool            // the health of another container has changed since
 }
 
 // Names of tries that are not containers'.
@@ -115,17 +117,21 @@ func (t Try) Next() time.Time {
 // ready.
 const sandboxNewFor = 5 * time.Second
 
-// newSandbox tells whether the Pod's sandbox had just been made at that time.
+// newSandbox tells whether the Pod's sandbox had just been made at that time: upstream sees it
+// after the first try. A container that had run in it for a second by then was seen with it.
 func (in In) newSandbox(at time.Time) bool {
 	s := in.Observed.Sandbox()
-	return s != nil && at.Sub(s.Created) < sandboxNewFor
+	return s != nil && at.Sub(s.Created) < sandboxNewFor &&
+		!slices.ContainsFunc(in.Observed.Containers, func(c Container) bool {
+			return c.Sandbox == s.ID && !c.Started.IsZero() && c.Started.Before(at.Add(-firstRetry))
+		})
 }
 
 // waitsForRetry tells whether a failed try is not repeated yet, and has the plan wake when it is. A
 // container's start is tried again soon when something else of the Pod has just started or ended,
-// else every ten seconds; so does upstream, which tries all containers with each look at a Pod that
-// has changed, and sees a change up to a second after it. A later try was made for the changes that
-// were seen before it; of the first, none was.
+// or its health has changed, else every ten seconds; so does upstream, which tries all containers
+// with each look at a Pod that has changed, and sees a change up to a second after it. A later try
+// was made for the changes that were seen before it; of the first, none was.
 func (in In) waitsForRetry(p *Plan, name string) bool {
 	t, failed := in.Tries[name]
 	next, unseen := t.Next(), t.SeenAt
@@ -136,7 +142,7 @@ func (in In) waitsForRetry(p *Plan, name string) bool {
 	case name == PrepareVolumesTry:
 		next = t.FailedAt.Add(volume.BackOff(t.Count))
 	case !IsContainerTry(name):
-	case in.Observed.othersChanged(name, unseen) || t.Count <= 1 && in.newSandbox(t.FailedAt):
+	case t.Again || in.Observed.othersChanged(name, unseen) || t.Count <= 1 && in.newSandbox(t.FailedAt):
 		next = t.FailedAt.Add(firstRetry)
 	default:
 		next = t.FailedAt.Add(laterRetry)

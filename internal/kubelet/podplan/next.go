@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
@@ -92,14 +94,19 @@ func planSandbox(in In, p *Plan) bool {
 }
 
 // willRunAgain tells whether an app container will run once what is left of the Pod has been
-// stopped.
+// stopped: not when the end of an init container ends a Pod that is never restarted.
 func willRunAgain(in In) bool {
 	for _, m := range Members(in.Pod) {
+		c := in.Observed.Latest(m.Name)
+		if m.Kind == Init && in.Pod.Spec.RestartPolicy == v1.RestartPolicyNever && c != nil &&
+			(c.alive() || c.State == Exited && c.Exit.Code != 0) && !ShouldRestart(in.Pod, m, 1) {
+			return false
+		}
 		if m.Kind != App {
 			continue
 		}
-		if c := in.Observed.Latest(m.Name); c == nil || c.State == Created ||
-			c.alive() && ShouldRestart(in.Pod, m, 1) || c.State == Exited && c.shouldRestart(in.Pod, m) {
+		if c == nil || c.State == Created || c.alive() && ShouldRestart(in.Pod, m, 1) ||
+			c.State == Exited && c.shouldRestart(in.Pod, m) {
 			return true
 		}
 	}

@@ -46,6 +46,16 @@ func (t Tries) StillListed(done []Action, seen Observed, now time.Time) {
 	}
 }
 
+// HealthChanged has the failed starts of other containers tried again soon.
+func (t Tries) HealthChanged(container string) {
+	for name, try := range t {
+		if name != container && IsContainerTry(name) {
+			try.Again = true
+			t[name] = try
+		}
+	}
+}
+
 // RetryAll has everything that failed tried again at once: what was missing may be there now.
 func (t Tries) RetryAll() {
 	for name, try := range t {

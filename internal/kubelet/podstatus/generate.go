@@ -150,19 +150,19 @@ func Phase(in In, s v1.PodStatus) v1.PodPhase {
 	return v1.PodRunning
 }
 
-// sidecarAwaited tells whether a sidecar runs that was not yet shown as started, in a sandbox
-// without app containers: also a Pod that has run before begins again. So does upstream.
+// sidecarAwaited tells whether a sidecar is the last that runs in a sandbox without app containers:
+// also a Pod that has run before begins again. So does upstream, where a sidecar has started only
+// in the status after the one that shows it running, and by then the next container runs too.
 func sidecarAwaited(in In) bool {
-	sandbox := in.Observed.Sandbox()
-	awaited := false
+	sandbox, awaited := in.Observed.Sandbox(), false
 	for _, m := range podplan.Members(in.Pod) {
 		c := in.Observed.In(sandbox.ID, m.Name)
 		switch {
-		case m.Kind == podplan.App && c != nil:
+		case c == nil || c.State == podplan.Created || m.Kind == podplan.Ephemeral:
+		case m.Kind == podplan.App:
 			return false
-		case m.Kind == podplan.Sidecar && c != nil && c.State == podplan.Running:
-			was := find(in.Pod.Status.InitContainerStatuses, m.Name)
-			awaited = awaited || was == nil || was.Started == nil || !*was.Started
+		default:
+			awaited = m.Kind == podplan.Sidecar && c.State == podplan.Running
 		}
 	}
 	return awaited
@@ -211,8 +211,9 @@ func initialized(in In, sandbox string) bool {
 		case c == nil:
 		case m.Kind == podplan.App:
 			anyStarted = true
-		case m.Kind == podplan.Init && c.Sandbox == sandbox:
+		case m.Kind == podplan.Init && c.Sandbox == sandbox && c.State != podplan.Exited:
 			return false
+		case m.Kind == podplan.Init && c.Sandbox == sandbox: // its end, however, is one that upstream goes on from
 		case c.Exit.Reason == restartingAllContainers: // the Pod starts over, and this one has not yet
 		case m.Kind == podplan.Init && (c.State != podplan.Exited || c.Exit.Code != 0):
 			return false

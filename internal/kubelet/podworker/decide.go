@@ -30,6 +30,12 @@ func (w *worker) decide(ctx context.Context, desired *UpdatePodOptions) podplan.
 	w.tries.StillListed(w.lastDone, w.runtime.seen, now)
 	w.lastDone = nil
 	in := w.planInput(desired, now)
+	for name, h := range in.Health {
+		if was, known := w.health[name]; known && was != h {
+			w.tries.HealthChanged(name)
+		}
+	}
+	w.health = in.Health
 	leavesRoom := w.updateFacts(ctx, desired, &in)
 	w.refreshVolumes(ctx, in)
 	plan := podplan.Next(in)

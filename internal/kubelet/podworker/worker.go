@@ -43,8 +43,9 @@ type worker struct {
 	facts        podplan.Facts
 	admission    admission
 	tries        podplan.Tries
-	lastDone     []podplan.Action // by the last plan, until the runtime has been looked at after it
-	runningHooks map[string]bool  // containers whose postStart hook has not ended, while a plan is carried out
+	health       map[string]podplan.Health // at the last decision
+	lastDone     []podplan.Action          // by the last plan, until the runtime has been looked at after it
+	runningHooks map[string]bool           // containers whose postStart hook has not ended, while a plan is carried out
 	view         podview.View
 	volumes      volumeContent
 	done         bool // the last plan was: nothing is left to do for this update
