@@ -106,7 +106,7 @@ func TestVictimsLeaveBesideTheCycles(t *testing.T) {
 	c := start(t, func(o *Options) {
 		o.Metrics, o.Client = r, slowClient{o.Client, "low2", goOn}
 	}, aNode("n1", "2"), aNode("n2", "1"), aPod("low1", "1", onNode("n1", 1)),
-		aPod("low2", "1", onNode("n1", 2), func(p *v1.Pod) { // spared once before
+		aPod("low2", "1", onNode("n1", 2), func(p *v1.Pod) { // an eviction that did not come
 			p.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionFalse,
 				Reason: "EvictionByEvictionAPI"}}
 		}))
