@@ -67,6 +67,34 @@ func (p slowPods) Delete(ctx context.Context, name string, o metav1.DeleteOption
 	return p.PodInterface.Delete(ctx, name, o)
 }
 
+// strictClient refuses bindings in another namespace than theirs, as an API server does; the
+// clientset in memory takes them all.
+type strictClient struct{ kubernetes.Interface }
+
+type strictCore struct{ corev1.CoreV1Interface }
+
+type strictPods struct {
+	corev1.PodInterface
+	namespace string
+}
+
+// IsWatchListSemanticsUnSupported makes informers list and watch, as the clientset in memory
+// needs.
+func (c strictClient) IsWatchListSemanticsUnSupported() bool { return true }
+
+func (c strictClient) CoreV1() corev1.CoreV1Interface { return strictCore{c.Interface.CoreV1()} }
+
+func (c strictCore) Pods(ns string) corev1.PodInterface {
+	return strictPods{c.CoreV1Interface.Pods(ns), ns}
+}
+
+func (p strictPods) Bind(ctx context.Context, b *v1.Binding, o metav1.CreateOptions) error {
+	if b.Namespace != p.namespace {
+		return fmt.Errorf("a binding of namespace %s came to %s", b.Namespace, p.namespace)
+	}
+	return p.PodInterface.Bind(ctx, b, o)
+}
+
 // The victim's deletion hangs: other Pods are placed meanwhile, and the preemptor is not tried
 // again before its victims are gone.
 //
@@ -77,7 +105,11 @@ func TestVictimsLeaveBesideTheCycles(t *testing.T) {
 	r := metrics.NewKubeRegistry()
 	c := start(t, func(o *Options) {
 		o.Metrics, o.Client = r, slowClient{o.Client, "low2", goOn}
-	}, aNode("n1", "2"), aNode("n2", "1"), aPod("low1", "1", onNode("n1", 1)), aPod("low2", "1", onNode("n1", 2)))
+	}, aNode("n1", "2"), aNode("n2", "1"), aPod("low1", "1", onNode("n1", 1)),
+		aPod("low2", "1", onNode("n1", 2), func(p *v1.Pod) { // an eviction that did not come
+			p.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionFalse,
+				Reason: "EvictionByEvictionAPI"}}
+		}))
 	c.create(aPod("high", "2", highPriority))
 	c.await("high", "nominated", func(p *v1.Pod) bool { return p.Status.NominatedNodeName == "n1" })
 	c.create(aPod("other", "1", func(p *v1.Pod) { p.Spec.Priority = new(int32(5)) }))
@@ -112,6 +144,30 @@ func TestVictimsLeaveBesideTheCycles(t *testing.T) {
 			}
 			return nil
 		})
+	}
+}
+
+// A victim leaves whichever namespace it is in, and a Pod of its name in the preemptor's stays.
+//
+// row: BND-12, BND-15
+func TestAVictimOfAnotherNamespaceLeaves(t *testing.T) {
+	t.Parallel()
+	batch := func(p *v1.Pod) { p.Namespace, p.UID = "batch", "uid-batch" }
+	c := start(t, nil, aNode("n1", "2"), aPod("low", "1", onNode("n1", 1), batch), aPod("low", "1", onNode("n1", 10)))
+	c.create(aPod("high", "1", func(p *v1.Pod) { p.Spec.Priority = new(int32(5)) }))
+	if got := c.bound("high"); got != "n1" {
+		t.Errorf("high is on %s, want n1", got)
+	}
+	var got []string
+	for _, a := range c.Actions() {
+		_, deleted := a.(clienttesting.DeleteAction)
+		patch, patched := a.(clienttesting.PatchAction)
+		if deleted || patched && strings.Contains(string(patch.GetPatch()), "DisruptionTarget") {
+			got = append(got, a.GetVerb()+" in "+a.GetNamespace())
+		}
+	}
+	if want := "patch in batch, delete in batch"; strings.Join(got, ", ") != want {
+		t.Errorf("the victim: got %s, want %s", strings.Join(got, ", "), want)
 	}
 }
 

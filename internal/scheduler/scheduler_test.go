@@ -151,9 +151,6 @@ func (c *cluster) bind(a clienttesting.Action) (bool, runtime.Object, error) {
 		c.failBind = c.failBind[1:]
 		return true, nil, err
 	}
-	if ns := a.GetNamespace(); ns != b.Namespace {
-		return true, nil, apierrors.NewBadRequest("a binding in namespace " + b.Namespace + " came to " + ns)
-	}
 	c.bindings = append(c.bindings, *b)
 	c.when[b.Name] = time.Now()
 	gvr := v1.SchemeGroupVersion.WithResource("pods")
@@ -305,7 +302,7 @@ func TestPodIsBoundWithOnePost(t *testing.T) {
 // row: BND-01
 func TestPodIsBoundInItsNamespace(t *testing.T) {
 	t.Parallel()
-	c := start(t, nil, aNode("n1", "4"))
+	c := start(t, func(o *Options) { o.Client = strictClient{o.Client} }, aNode("n1", "4"))
 	for _, ns := range []string{"prod", "default"} {
 		c.create(aPod("web", "1", func(p *v1.Pod) { p.Namespace, p.UID = ns, types.UID("uid-"+ns) }))
 		expect.Eventually(t, "a binding of web in "+ns, func() bool {
@@ -447,8 +444,12 @@ func TestPreemptionTakesTheLeastImportant(t *testing.T) {
 	on := func(node string, priority int32) func(*v1.Pod) {
 		return func(p *v1.Pod) { p.Spec.NodeName, p.Spec.Priority = node, &priority }
 	}
-	c := start(t, nil, aNode("n1", "2"), aNode("n2", "2"), aPod("low1", "2", on("n1", 5)),
-		aPod("low2", "2", on("n2", 3)))
+	runs := func(p *v1.Pod) { // as a Pod that a kubelet has reported
+		p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue},
+			{Type: v1.PodReady, Status: v1.ConditionTrue}}
+	}
+	c := start(t, nil, aNode("n1", "2"), aNode("n2", "2"), aPod("low1", "2", on("n1", 5), runs),
+		aPod("low2", "2", on("n2", 3), runs))
 	c.create(aPod("high", "1", func(p *v1.Pod) { p.Spec.Priority = new(int32(10)) }))
 	if got := c.bound("high"); got != "n2" {
 		t.Errorf("bound to %s, want n2, whose Pod has the lower priority", got)

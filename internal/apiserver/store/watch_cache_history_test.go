@@ -3,16 +3,20 @@ package store
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/storage"
 )
 
 // A watch cache drops old events, though no new ones come; who resumes from before
 // them loses nothing. It never keeps more than it is to.
+//
 // row: API-10
 func TestOldEventsAreDropped(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "etcd"))
@@ -57,8 +61,12 @@ func TestOldEventsAreDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n := from + 1; n < writes; n++ {
-			if e := <-w.ResultChan(); e.Type != watch.Added {
-				t.Fatalf("from %d: event %d is %s %v", from, n, e.Type, e.Object)
+			e := <-w.ResultChan()
+			if shared, ok := e.Object.(runtime.CacheableObject); ok {
+				e.Object = shared.GetObject()
+			}
+			if c, ok := e.Object.(*corev1.ConfigMap); e.Type != watch.Added || !ok || c.Name != fmt.Sprint("c", n) {
+				t.Fatalf("from %d: event %d is %s %v, want c%d ADDED", from, n, e.Type, e.Object, n)
 			}
 		}
 		w.Stop()
@@ -69,5 +77,31 @@ func TestOldEventsAreDropped(t *testing.T) {
 	putConfigMap(t, kinds, "kinds", "more")
 	if n, _ := backup(); n > minHistory+1 {
 		t.Errorf("%d events are kept", n)
+	}
+}
+
+// A watch whose first event was read to see whether it is an error brings that event once, then
+// what follows, and ends with what it stands for.
+//
+// row: API-10
+func TestPeekedWatchBringsEachEventOnce(t *testing.T) {
+	event := func(name string) watch.Event {
+		return watch.Event{Type: watch.Added, Object: &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}}
+	}
+	source := watch.NewFakeWithChanSize(2, false)
+	w := newPeekedWatch(event("first"), source)
+	source.Action(watch.Added, event("second").Object)
+	source.Action(watch.Added, event("third").Object)
+	source.Stop()
+	var got []string
+	for e := range w.ResultChan() {
+		got = append(got, e.Object.(*corev1.ConfigMap).Name)
+	}
+	if want := []string{"first", "second", "third"}; !slices.Equal(got, want) {
+		t.Errorf("got the events %v, want %v", got, want)
+	}
+	stopped := newPeekedWatch(event("first"), watch.NewFake())
+	stopped.Stop()
+	for range stopped.ResultChan() { // ends, whether or not the first event was taken
 	}
 }

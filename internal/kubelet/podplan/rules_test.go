@@ -169,6 +169,7 @@ func TestInitializationIsDone(t *testing.T) {
 	}{
 		{"", true, false}, {"i=run", true, false}, {"i=1", true, false}, {"i=0", true, false},
 		{"i=0 s=run", false, false}, {"i=0 s=run", true, true}, {"i=0 s=1", true, false},
+		{"i=1 s=run", true, false}, {"i=run s=run", true, false}, {"s=run", true, false},
 		{"a=made", false, true}, // an app container was created: initialization had been done
 	} {
 		health := map[string]podplan.Health{"s": {Started: x.started}}

@@ -68,6 +68,14 @@ func TestContainersThatAreNotReady(t *testing.T) {
 	if c := condition(s, v1.ContainersReady); c.Status != v1.ConditionTrue || c.Reason != "" || c.Message != "" {
 		t.Errorf("all ready: got %+v, want True without reason and message", c)
 	}
+	in = running(testPod("a"))
+	in.Pod.Spec.InitContainers = []v1.Container{{Name: "init"}} // it runs
+	in.Observed.Containers = []podplan.Container{{ID: "i", Name: "init", Sandbox: "s", State: podplan.Running,
+		Started: now}}
+	if c := condition(podstatus.Generate(in), v1.ContainersReady); c.Status != v1.ConditionFalse ||
+		c.Message != "containers with unready status: [a]" {
+		t.Errorf("while an init container runs: got %s %q, want False that names a alone", c.Status, c.Message)
+	}
 }
 
 // A sidecar that is not ready keeps its Pod from being ready; an init container does not.
@@ -382,8 +390,16 @@ func TestContainerStates(t *testing.T) {
 		Started: now, Finished: now, Exit: podplan.Exit{Reason: "Completed"}}}
 	in.Waiting = map[string]podstatus.WaitingReason{"alpha": {Reason: "ErrImagePull"}}
 	inits := ""
-	for _, st := range podstatus.Generate(in).InitContainerStatuses {
+	second := in
+	second.Waiting = nil
+	second.Observed.Containers = append(slices.Clone(in.Observed.Containers), podplan.Container{ID: "a", Name: "alpha",
+		Sandbox: "s", State: podplan.Running, Started: now})
+	for _, st := range slices.Concat(podstatus.Generate(in).InitContainerStatuses,
+		podstatus.Generate(second).InitContainerStatuses) {
 		inits += st.Name
+		if st.State.Running != nil {
+			inits += " runs"
+		}
 		if ended := st.State.Terminated; ended != nil {
 			inits += " " + ended.Reason
 		}
@@ -392,7 +408,8 @@ func TestContainerStates(t *testing.T) {
 		}
 		inits += ", "
 	}
-	if want := "zeta Completed, alpha ErrImagePull, mid PodInitializing, "; inits != want {
+	if want := "zeta Completed, alpha ErrImagePull, mid PodInitializing, " +
+		"zeta Completed, alpha runs, mid PodInitializing, "; inits != want {
 		t.Errorf("init containers: got %s, want %s", inits, want)
 	}
 	in = running(testPod("creating", "runs")) // over, and nobody has seen either of them end
