@@ -27,8 +27,8 @@ func (w *worker) decide(ctx context.Context, desired *UpdatePodOptions) podplan.
 		}
 		return podplan.Plan{Wake: now.Add(time.Second)}
 	}
-	w.tries.StillListed(w.lastDone, w.runtime.seen, now)
-	w.lastDone = nil
+	w.tries.StillListed(w.lastPlan.done, w.runtime.seen, now)
+	w.lastPlan.done = nil
 	in := w.planInput(desired, now)
 	for name, h := range in.Health {
 		if was, known := w.health[name]; known && was != h {
@@ -59,7 +59,7 @@ func (w *worker) decide(ctx context.Context, desired *UpdatePodOptions) podplan.
 
 // look is what a status of in depends on.
 func (w *worker) look(desired *UpdatePodOptions, in podplan.In) podview.Look {
-	l := podview.Look{In: in, Refusal: w.admission.refusal, RunningHooks: w.runningHooks, Node: w.pool.d.Node(),
+	l := podview.Look{In: in, Refusal: w.admission.refusal, RunningHooks: w.lastPlan.runningHooks, Node: w.pool.d.Node(),
 		Resizes: w.allocation.Status(in)}
 	if r := w.pool.d.Resources; r != nil {
 		l.AllocatedResources = r.ResourcesStatus(in.Pod)

@@ -35,7 +35,7 @@ func (w *worker) execute(ctx context.Context, desired *UpdatePodOptions, plan po
 	for {
 		select {
 		case h := <-hooks:
-			w.runningHooks[h.container] = h.running
+			w.lastPlan.runningHooks[h.container] = h.running
 		case r := <-run.Result():
 			w.record(ctx, job, r)
 			return
@@ -46,7 +46,7 @@ func (w *worker) execute(ctx context.Context, desired *UpdatePodOptions, plan po
 				grace := time.Until(newer.Termination.Deadline())
 				defer time.AfterFunc(grace, endHooks).Stop()
 				limit := planrunner.StepTimeout
-				if slices.Contains(slices.Collect(maps.Values(w.runningHooks)), true) {
+				if slices.Contains(slices.Collect(maps.Values(w.lastPlan.runningHooks)), true) {
 					limit += max(grace, 0)
 				}
 				defer w.beginStep(TerminatingPod, "the end of what was under way", limit)()
@@ -94,8 +94,8 @@ func (w *worker) showProgress(ctx context.Context, desired *UpdatePodOptions) {
 func (w *worker) record(ctx context.Context, j podactions.Job, r planrunner.Result) {
 	now, p := time.Now(), j.Pod
 	w.runtime.fresh = w.runtime.fresh && r.RuntimeUntouched()
-	clear(w.runningHooks)
-	w.lastDone = r.Done
+	clear(w.lastPlan.runningHooks)
+	w.lastPlan.done = r.Done
 	for _, a := range r.Done {
 		w.tries.Succeeded(a)
 		switch a := a.(type) {

@@ -15,7 +15,7 @@ func (w *worker) syncProbes(in podplan.In) map[string]podplan.Health {
 	var running []prober.Running
 	for _, m := range podplan.Members(in.Pod) {
 		c := in.Observed.Latest(m.Name)
-		if c == nil || c.State != podplan.Running || w.runningHooks[m.Name] || m.Kind == podplan.Init ||
+		if c == nil || c.State != podplan.Running || w.lastPlan.runningHooks[m.Name] || m.Kind == podplan.Init ||
 			m.Kind == podplan.Ephemeral {
 			continue
 		}

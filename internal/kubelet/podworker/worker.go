@@ -39,16 +39,21 @@ type worker struct {
 	allocation *allocation.PodAllocation
 	published  publishedView
 
-	runtime      observation
-	facts        podplan.Facts
-	admission    admission
-	tries        podplan.Tries
-	health       map[string]podplan.Health // at the last decision
-	lastDone     []podplan.Action          // by the last plan, until the runtime has been looked at after it
-	runningHooks map[string]bool           // containers whose postStart hook has not ended, while a plan is carried out
-	view         podview.View
-	volumes      volumeContent
-	done         bool // the last plan was: nothing is left to do for this update
+	runtime   observation
+	facts     podplan.Facts
+	admission admission
+	tries     podplan.Tries
+	health    map[string]podplan.Health // at the last decision
+	lastPlan  planProgress
+	view      podview.View
+	volumes   volumeContent
+	done      bool // the last plan was: nothing is left to do for this update
+}
+
+// planProgress is how far the last plan was carried out.
+type planProgress struct {
+	done         []podplan.Action // until the runtime has been looked at after it
+	runningHooks map[string]bool  // containers whose postStart hook has not ended, while it is carried out
 }
 
 // observation is what the runtime has of the Pod.
@@ -102,7 +107,7 @@ func newWorker(p *Pool, n UpdatePodOptions) *worker {
 		ref:       journal.Ref{Namespace: n.Pod.Namespace, Name: n.Pod.Name, UID: string(n.Pod.UID)},
 		mailbox:   mailbox.New(n, mergeUpdates),
 		published: publishedView{terminated: make(chan struct{}), view: View{Pod: n.Pod, Source: n.Source}},
-		tries:     podplan.Tries{}, runningHooks: map[string]bool{},
+		tries:     podplan.Tries{}, lastPlan: planProgress{runningHooks: map[string]bool{}},
 	}
 	w.allocation = p.allocations.NewPod(w.ref, w.uid, w)
 	w.mailbox.Wake(wakeUpdate)
