@@ -6,6 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
 )
@@ -81,6 +83,21 @@ func TestANodeWithoutHeartbeats(t *testing.T) {
 		a := WhyObject(Subject{Now: t0, Kind: "node", Name: "n1", Object: n})
 		if got := strings.Contains(a.Cause, "last heard of"); got != c.want {
 			t.Errorf("%s: got %q, want a time: %v", name, a.Cause, c.want)
+		}
+	}
+}
+
+// A Pod of nobody whose program has done its work may end; what a workload makes has to run on.
+func TestWorkThatIsDoneMayEnd(t *testing.T) {
+	for owner, want := range map[string]bool{"": true, "ReplicaSet": false} {
+		in := base()
+		s := in.state(waiting("CrashLoopBackOff", ""))
+		s.RestartCount, s.LastTerminationState.Terminated = 3, ended0(0, "Completed")
+		if owner != "" {
+			in.Pod.OwnerReferences = []metav1.OwnerReference{{Kind: owner, Name: "web", Controller: ptr.To(true)}}
+		}
+		if got := strings.Contains(text(t, Why(in)), `"restartPolicy":"OnFailure"`); got != want {
+			t.Errorf("made by %q: got it to end %v, want %v", owner, got, want)
 		}
 	}
 }

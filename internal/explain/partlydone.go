@@ -35,7 +35,8 @@ func partlyDone(in In) *Answer {
 		return nil
 	}
 	a.Cause = fmt.Sprintf("Of its containers %s ended with exit code 0, and %s still runs. The Pod ends when all have "+
-		"ended.", joinList(done), joinList(running))
+		"ended; only a sidecar (an init container with restartPolicy Always) ends with the others.", joinList(done),
+		joinList(running))
 	a.Fixes = sidecarFix(in, running)
 	return a
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
@@ -105,6 +106,10 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 			"starts it anew.", c.title(), again, exitText(c, t))
 		lastLogs(a, in, c)
 		shellWithoutInput(a, in, c, t)
+		if whatif.OwnerOf(in.Pod).Kind == "" && !c.init {
+			a.Fixes = append(a.Fixes, editedPodFix(in, "if it has done its work then, let it end so: restartPolicy "+
+				"OnFailure", func(s *corev1.PodSpec) { s.RestartPolicy = corev1.RestartPolicyOnFailure }))
+		}
 		a.Fixes = append(a.Fixes, Fix{Description: "let the program stay in the foreground, or, if it has done " +
 			"its work, run it as a Job"})
 	default:

@@ -386,6 +386,8 @@ func (w *Cluster) evict(ctx context.Context, s Step) error {
 			want)
 	case reason == "" && refused == nil, reason != "" && refused != nil && strings.Contains(refused.Error(), reason):
 		return nil
+	case want == "500" && refused != nil && strings.Contains(refused.Error(), "Error from server: "):
+		return nil // of two budgets: a status without a reason
 	}
 	return fmt.Errorf("the eviction answered otherwise than %s: %w", want, refused)
 }

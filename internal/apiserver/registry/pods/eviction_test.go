@@ -2,6 +2,7 @@ package pods_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gantry-project/gantry/internal/journal"
 )
 
 // A budget that allows nothing keeps a Pod that is ready. It is not asked about Pods that have not
@@ -98,5 +101,12 @@ func TestWhoseEvictionAsksTheBudget(t *testing.T) {
 				t.Errorf("%s, which is refused: got %+v, want no such condition", x.name, now.Status.Conditions[i])
 			}
 		}
+	}
+	testServer.facts.Lock()
+	defer testServer.facts.Unlock()
+	if !slices.ContainsFunc(testServer.facts.refused, func(f journal.EvictionRefused) bool {
+		return strings.Contains(f.Message, "more than one PodDisruptionBudget")
+	}) {
+		t.Errorf("got the facts %+v, want one of two budgets", testServer.facts.refused)
 	}
 }
