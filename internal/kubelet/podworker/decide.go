@@ -59,8 +59,8 @@ func (w *worker) decide(ctx context.Context, desired *UpdatePodOptions) podplan.
 
 // look is what a status of in depends on.
 func (w *worker) look(desired *UpdatePodOptions, in podplan.In) podview.Look {
-	l := podview.Look{In: in, Refusal: w.admission.refusal, RunningHooks: w.lastPlan.runningHooks, Node: w.pool.d.Node(),
-		Resizes: w.allocation.Status(in)}
+	l := podview.Look{In: in, Refusal: w.admission.refusal, RunningHooks: w.lastPlan.runningHooks,
+		Node: w.pool.d.Node(), Resizes: w.allocation.Status(in)}
 	if r := w.pool.d.Resources; r != nil {
 		l.AllocatedResources = r.ResourcesStatus(in.Pod)
 	}
