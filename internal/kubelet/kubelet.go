@@ -109,7 +109,8 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 			Now: time.Now})}
 	k.csi = k.newCSIVolumes(ctx)
 	k.volumeManager = volumemanager.New(volumemanager.Deps{
-		Root: o.RootDir, Plugins: append(volumePlugins(o.Dependencies.Mounts, cache, volumeAPI{o.Client}),
+		Root: o.RootDir,
+		Plugins: append(volumePlugins(o.Dependencies.Mounts, cache, volumeAPI{o.Client}, o.PodStatus.V136),
 			volume.PluginRow{Plugin: k.csi.plugin, Inline: true, PersistentVolume: true, MountOptions: true,
 				FSGroup: true}),
 		Specs:   claim.Resolver{Claims: volumeAPI{o.Client}, Labels: k.nodeLabels},

@@ -29,11 +29,11 @@ import (
 )
 
 // volumePlugins are the types of volumes that this node serves, one row each: in a Pod's spec
-// (Inline), behind a claim (PersistentVolume), or both.
-func volumePlugins(m volume.Mounter, o objectCaches, api volumeAPI) volume.PluginMgr {
+// (Inline), behind a claim (PersistentVolume), or both. v136: their texts are those of v1.36.
+func volumePlugins(m volume.Mounter, o objectCaches, api volumeAPI, v136 bool) volume.PluginMgr {
 	return volume.PluginMgr{
 		{Plugin: emptydir.Plugin{Mounts: m}, Inline: true, FSGroup: true},
-		{Plugin: hostpath.Plugin{}, Inline: true, PersistentVolume: true},
+		{Plugin: hostpath.Plugin{V136: v136}, Inline: true, PersistentVolume: true},
 		{Plugin: local.Plugin{}, PersistentVolume: true, FSGroup: true},
 		{Plugin: configmap.New(m, o), Inline: true, FSGroup: true},
 		{Plugin: secret.New(m, o), Inline: true, FSGroup: true},

@@ -19,7 +19,9 @@ import (
 )
 
 // Plugin is hostPath.
-type Plugin struct{}
+type Plugin struct {
+	V136 bool // a path of another type is refused in the words of v1.36
+}
 
 // Name is the field of v1.VolumeSource.
 func (Plugin) Name() string { return "hostPath" }
@@ -31,12 +33,16 @@ func (Plugin) Dir() string { return "" }
 func (Plugin) RequiresRemount(volume.Spec) bool { return false }
 
 // SetUp checks the path, and makes it for the two types that ask for that.
-func (Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
+func (p Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
 	h := a.Spec.Volume.HostPath
 	if pv := a.Spec.PersistentVolume; pv != nil {
 		h = pv.Spec.HostPath
 	}
 	if err := Check(h.Path, h.Type); err != nil {
+		var other *typeError
+		if p.V136 && errors.As(err, &other) {
+			err = fmt.Errorf("hostPath type check failed: %s is not a %s", other.path, other.want)
+		}
 		return volume.Mounted{}, err
 	}
 	return volume.Mounted{Path: h.Path, ReadOnly: a.Spec.ReadOnly, Device: a.Spec.Block()}, nil
@@ -92,18 +98,30 @@ type file struct {
 	err  error
 }
 
-// checkType words, as upstream, that a path is not what was asked for.
+// typeError says in upstream's words that a path is not what was asked for.
+type typeError struct {
+	path, want string
+	found      v1.HostPathType
+	err        error // the type cannot be told
+}
+
+func (e *typeError) Error() string {
+	if e.err != nil {
+		return fmt.Sprintf("hostPath type check failed, %s is not a %s, unable to determine its type: %v", e.path, e.want,
+			e.err)
+	}
+	return fmt.Sprintf("hostPath type check failed: %s is not a %s, it's a %s", e.path, e.want, e.found)
+}
+
+func (e *typeError) Unwrap() error { return e.err }
+
+// checkType returns an error when a path is not what was asked for.
 func checkType(f file, what string, is bool) error {
 	if is {
 		return nil
 	}
-	path := f.path
 	found, err := f.kind()
-	if err != nil {
-		return fmt.Errorf("hostPath type check failed, %s is not a %s, unable to determine its type: %w", path, what,
-			err)
-	}
-	return fmt.Errorf("hostPath type check failed: %s is not a %s, it's a %s", path, what, found)
+	return &typeError{f.path, what, found, err}
 }
 
 // kind is the type of the path, by the names of the API.

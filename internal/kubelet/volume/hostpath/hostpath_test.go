@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/hostpath"
 	"github.com/gantry-project/gantry/test/expect"
 )
@@ -70,5 +71,27 @@ func TestCheck(t *testing.T) {
 	}
 	if st, err := os.Stat(at("new")); err != nil || st.Mode().Perm() != 0o644 {
 		t.Errorf("made %v %v, want a file 0644", st, err)
+	}
+}
+
+// A node of an emulated v1.36 refuses in its words; other errors stay as they are.
+func TestTypesAreRefusedInTheWordsOfV136(t *testing.T) {
+	at := t.TempDir()
+	for _, c := range []struct {
+		path string
+		kind v1.HostPathType
+		want string
+	}{
+		{at + "/none", v1.HostPathDirectory, "hostPath type check failed: " + at + "/none is not a directory"},
+		{at, v1.HostPathFile, "hostPath type check failed: " + at + " is not a file"},
+		{at, v1.HostPathSocket, "hostPath type check failed: " + at + " is not a socket file"},
+		{at, "Other", "Other is an invalid volume type"},
+	} {
+		spec := volume.Spec{Volume: &v1.Volume{VolumeSource: v1.VolumeSource{
+			HostPath: &v1.HostPathVolumeSource{Path: c.path, Type: &c.kind}}}}
+		_, err := hostpath.Plugin{V136: true}.SetUp(t.Context(), volume.MounterArgs{Spec: spec})
+		if err == nil || err.Error() != c.want {
+			t.Errorf("%s as %s: got %v, want %q", c.path, c.kind, err, c.want)
+		}
 	}
 }
