@@ -152,8 +152,7 @@ func neverPreempts(in In, v whatif.Victims) finding.Finding {
 	f.Message = fmt.Sprintf("Without %s there would be room on %s, and class %s lets its Pods never preempt "+
 		"(preemptionPolicy Never).", joinList(names), v.Node, class)
 	f.Remedies = []finding.Remedy{{Say: fmt.Sprintf("make class %s anew with preemptionPolicy PreemptLowerPriority, "+
-		"and "+
-		"then the Pod: %s ends for it", class, joinList(names)), Run: []string{remadeClass(class, f.Want)}}}
+		"and then the Pod: %s ends for it", class, joinList(names)), Run: []string{remadeClass(class, f.Want)}}}
 	return f
 }
 
@@ -171,8 +170,7 @@ func waitsForVictim(in In, victim *corev1.Pod, grace int64, left time.Duration) 
 		Related: []finding.Object{in.object()}, Numbers: map[string]string{"graceSeconds": fmt.Sprint(grace),
 			"left": left.Round(time.Second).String()},
 		Message: fmt.Sprintf("Pod %s was preempted for this Pod and still holds its room: it ends within its grace "+
-			"period "+
-			"of %d s, of which %s are left.", victim.Name, grace, left.Round(time.Second)),
+			"period of %d s, of which %s are left.", victim.Name, grace, left.Round(time.Second)),
 		Remedies: []finding.Remedy{{Say: "end it now, if losing what it still does is acceptable", Run: []string{
 			fmt.Sprintf("kubectl -n %s delete pod %s --grace-period=1 --wait=false", victim.Namespace, victim.Name)}}}}
 	if left > time.Minute {

@@ -103,8 +103,7 @@ func (a *Advice) warn(u *Usage, p Policy) {
 		}
 		if x.ratio > p.MaxRatio {
 			say("%s: the limit is %.2f times the request (more than %g): a node filled by requests has not so much "+
-				"when "+
-				"several take their limit", x.name, x.ratio, p.MaxRatio)
+				"when several take their limit", x.name, x.ratio, p.MaxRatio)
 		}
 	}
 	a.warnCurrent(u, p, say)

@@ -163,8 +163,7 @@ func Check(n NodeSize, r kubeletresource.Reserved) []string {
 				text(have), name, text(advised), tooLittleMeans[name]))
 		case have > max(2*advised, int64(float64(all)*tooMuch)):
 			out = append(out, fmt.Sprintf("kubeReserved and systemReserved keep %s of %s, too much (advised: %s of "+
-				"%s): "+
-				"Pods cannot request it, and it lies idle", text(have), name, text(advised), text(all)))
+				"%s): Pods cannot request it, and it lies idle", text(have), name, text(advised), text(all)))
 		}
 	}
 	hard := r.Eviction[v1.ResourceMemory]

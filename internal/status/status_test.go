@@ -82,8 +82,7 @@ DNS: ok  , . 10.96.0.10:53 answers: kubernetes.default.svc.cluster.local. is 10.
 		links,
 	) != "[kube-apiserver → etcd ok kube-scheduler → kube-apiserver ok kube-controller-manager → kube-apiserver ok "+
 		"kubelet on n1 → kube-apiserver ok kube-apiserver → kubelet on n1 ok kubelet on n1 → container runtime on "+
-		"n1 ok "+
-		"kube-proxy on n1 → kube-apiserver ok DNS → kube-apiserver ok]" {
+		"n1 ok kube-proxy on n1 → kube-apiserver ok DNS → kube-apiserver ok]" {
 		t.Errorf("links %v", links)
 	}
 }

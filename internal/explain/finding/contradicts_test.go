@@ -82,8 +82,7 @@ func TestObjectsThatContradictThemselves(t *testing.T) {
 			"wbe}}}]}]") + ownNamespace, "NetworkPolicy shop p",
 			"SelectsNothing spec.ingress[0].from[0].podSelector app=wbe app=web", "own namespace"},
 		{policy("ingress: [{from: [{namespaceSelector: {matchLabels: {name: other}}, podSelector: {matchLabels: "+
-			"{app: "+
-			"wbe}}}]}]") + ownNamespace, "NetworkPolicy shop p", "no SelectsNothing", ""},
+			"{app: wbe}}}]}]") + ownNamespace, "NetworkPolicy shop p", "no SelectsNothing", ""},
 		{policy("ingress: [{from: [{namespaceSelector: {}, podSelector: {matchLabels: {app: wbe}}}]}]") + ownNamespace,
 			"NetworkPolicy shop p", "no SelectsNothing", ""},
 
@@ -121,8 +120,7 @@ func TestObjectsThatContradictThemselves(t *testing.T) {
 			"nginx}}",
 			"Ingress shop i", "IngressNotServed spec.ingressClassName - nginx", "none of the classes (nginx)"},
 		{ingress("rules: [{}]") + "\n---\n{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: " +
-			"nginx, " +
-			"annotations: {ingressclass.kubernetes.io/is-default-class: 'true'}}}", "Ingress shop i",
+			"nginx, annotations: {ingressclass.kubernetes.io/is-default-class: 'true'}}}", "Ingress shop i",
 			"IngressNotServed spec.ingressClassName - -", ""},
 	} {
 		wantFinding(t, clusterOf(t, c.cluster), c.of, c.want, c.words)
@@ -159,14 +157,12 @@ func TestPodsThatContradictThemselves(t *testing.T) {
 			"{containerPort: 80}]}]"), "PortShared spec.containers[1].ports[1].containerPort 80 -", "Containers a " +
 			"and b"},
 		{containers("initContainers: [{name: side, restartPolicy: Always, ports: [{containerPort: 80}]}], " +
-			"containers: [" +
-			"{name: a, ports: [{containerPort: 80, protocol: TCP}]}]"),
+			"containers: [{name: a, ports: [{containerPort: 80, protocol: TCP}]}]"),
 			"PortShared spec.containers[0].ports[0].containerPort 80 -", "Containers side and a"},
 		{containers("initContainers: [{name: once, ports: [{containerPort: 80}]}], containers: [{name: a, ports: [" +
 			"{containerPort: 80}]}]"), "no PortShared", ""},
 		{containers("containers: [{name: a, ports: [{containerPort: 53}, {containerPort: 53, protocol: UDP}, {name: " +
-			"x, " +
-			"containerPort: 53}]}, {name: b}]"), "no PortShared", ""},
+			"x, containerPort: 53}]}, {name: b}]"), "no PortShared", ""},
 
 		{projected("{configMap: {name: c}}, {secret: {name: s}}"),
 			"FileTwice spec.volumes[0].projected.sources[1] a -", "ConfigMap c and Secret s"},
@@ -288,8 +284,7 @@ func TestMissingNamespaceIsReportedOnce(t *testing.T) {
 func TestVolumesThatAreNotMounted(t *testing.T) {
 	pod := func(age, status string) string {
 		return strings.Replace(webPod, "11:00:00", age, 1) + "spec: {nodeName: n1, containers: [{name: a}], " +
-			"volumes: [{" +
-			"name: v, persistentVolumeClaim: {claimName: c}}]}\nstatus: {" + status + "}" + `
+			"volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]}\nstatus: {" + status + "}" + `
 ---
 {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: shop}, spec: {volumeName: pv}, status: ` +
 			`{phase: Bound}}

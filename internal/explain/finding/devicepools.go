@@ -63,13 +63,11 @@ func incompletePools(c *Cluster, o metav1.Object, self Object) []Finding {
 				"resourceSliceCount": fmt.Sprint(s.Spec.Pool.ResourceSliceCount),
 				"generation":         fmt.Sprint(s.Spec.Pool.Generation)},
 			Message: fmt.Sprintf("Pool %s of driver %s says that it has %d ResourceSlices of generation %d, and %d "+
-				"of them "+
-				"are there: nothing of it is given out before all "+
+				"of them are there: nothing of it is given out before all "+
 				"are.", id.pool, id.driver, s.Spec.Pool.ResourceSliceCount,
 				s.Spec.Pool.Generation, len(have)),
 			Remedies: []Remedy{{Say: fmt.Sprintf("let driver %s publish all its slices: see whether its plugin runs "+
-				"on the "+
-				"node, and what it says", id.driver), Run: []string{"kubectl get resourceslices"}}}}
+				"on the node, and what it says", id.driver), Run: []string{"kubectl get resourceslices"}}}}
 		if f.Object != self {
 			f.Related = []Object{self}
 		}

@@ -45,8 +45,7 @@ func gang(c *Cluster, o metav1.Object, self Object) []Finding {
 	f.Remedies = []Remedy{{Say: fmt.Sprintf("make the %d Pods that are missing", least-len(have))}}
 	if len(have) > 0 {
 		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("or lower minCount to %d, if its work can be done "+
-			"by so "+
-			"many", len(have)), Run: []string{fmt.Sprintf("kubectl -n %s patch podgroups.scheduling.k8s.io %s "+
+			"by so many", len(have)), Run: []string{fmt.Sprintf("kubectl -n %s patch podgroups.scheduling.k8s.io %s "+
 			`--type=merge -p '{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}'`, g.Namespace, g.Name,
 			len(have))}})
 	}

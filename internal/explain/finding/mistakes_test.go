@@ -203,8 +203,7 @@ spec: {containers: [{name: a}], volumes: [{name: v, ephemeral: {volumeClaimTempl
 		{"no surge", surging("", "ports: [{hostPort: 80, containerPort: 80}]", "maxSurge: 0, maxUnavailable: 1"),
 			"DaemonSet shop d", "no HeldByStrategy", ""},
 		{"surge that is placed", surging("nodeName: n1, ", "ports: [{hostPort: 80, containerPort: 80}]",
-			"maxSurge: 1, "+
-				"maxUnavailable: 0"), "DaemonSet shop d", "no HeldByStrategy", ""},
+			"maxSurge: 1, maxUnavailable: 0"), "DaemonSet shop d", "no HeldByStrategy", ""},
 		{"value before its variable", container(`env: [{name: URL, value: "x://$(HOST)/"}, {name: HOST, value: h}]`),
 			"Pod shop web", "VariableLater " + at + ".env[0].value $(HOST) - threat",
 			`"from":"/spec/containers/0/env/1",` +

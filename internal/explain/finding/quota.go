@@ -282,7 +282,7 @@ func beyondDefault(l *corev1.LimitRange, i int, x *corev1.Container, at owner) [
 		most := item.MaxLimitRequestRatio[name]
 		r, ok1 := full.Resources.Requests[name]
 		m, ok2 := full.Resources.Limits[name]
-		if !ok1 || !ok2 || r.MilliValue() <= 0 || m.MilliValue()*1000 <= r.MilliValue()*most.MilliValue() {
+		if !ok1 || !ok2 || r.MilliValue() <= 0 || m.AsApproximateFloat64() <= r.AsApproximateFloat64()*most.AsApproximateFloat64() {
 			continue
 		}
 		field, value := "limits."+string(name), m.String()
@@ -305,7 +305,7 @@ func beyondDefault(l *corev1.LimitRange, i int, x *corev1.Container, at owner) [
 
 // times is how many times a quantity is another, with at most two digits behind the point.
 func times(a, b resource.Quantity) string {
-	hundredths := a.MilliValue() * 100 / b.MilliValue()
+	hundredths := int64(100 * a.AsApproximateFloat64() / b.AsApproximateFloat64())
 	text := fmt.Sprintf("%d.%02d", hundredths/100, hundredths%100)
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }

@@ -98,8 +98,7 @@ func (c *Cluster) deferred(f *Finding, p *corev1.Pod, node *corev1.Node) {
 		f.Numbers["free"] = free.String()
 		f.Message = fmt.Sprintf("Pod %s runs on with the %s of %s that it had: its resize to %s is %s. Of the %s that "+
 			"node %s has, other Pods hold so much that %s is the most it can have (Pod %s holds %s). The kubelet "+
-			"tries "+
-			"again when one leaves.", p.Name, g.has.String(), g.name, g.want.String(), f.Numbers["reason"],
+			"tries again when one leaves.", p.Name, g.has.String(), g.name, g.want.String(), f.Numbers["reason"],
 			total.String(), node.Name, free.String(), most.Name, has.String())
 		patch := setPatch(strings.TrimPrefix(g.field, "spec."), free.String(), p)
 		f.Want = free.String()

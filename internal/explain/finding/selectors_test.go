@@ -99,8 +99,7 @@ func TestFurtherReferencesAndSelectors(t *testing.T) {
 func TestUnreadKindsAreThoseThatAreNamed(t *testing.T) {
 	c := clusterOf(t, "read: Secret\n"+webPod+"spec: {containers: [{name: a}], runtimeClassName: r, "+
 		"volumes: [{name: v, persistentVolumeClaim: {claimName: data}}]}\n---\n"+
-		"{apiVersion: v1, kind: PersistentVolumeClaim, "+
-		"metadata: "+
+		"{apiVersion: v1, kind: PersistentVolumeClaim, metadata: "+
 		"{name: data, namespace: shop}, spec: {volumeAttributesClassName: gold}}")
 	got := strings.Join(c.UnreadKinds(Object{"Pod", "shop", "web"}), " ")
 	if want := "RuntimeClass VolumeAttributesClass"; got != want {

@@ -49,8 +49,7 @@ func TestDevicesAreUpstreams(t *testing.T) {
 		wrong)
 	if scenarios < 1000 || given < 3000 || refused < 500 || wrong > 0 {
 		t.Errorf("got %d scenarios, %d containers with devices, %d refusals, %d with another answer, want 1000, "+
-			"3000, 500 "+
-			"and none", scenarios, given, refused, wrong)
+			"3000, 500 and none", scenarios, given, refused, wrong)
 	}
 }
 
