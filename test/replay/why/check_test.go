@@ -152,7 +152,8 @@ func TestGroups(t *testing.T) {
 // Every fixture of the tree, and of the directory GANTRY_FIXTURES, has only forms that this runner
 // knows.
 func TestFixturesHaveKnownForms(t *testing.T) {
-	for _, dir := range []string{"../../fixtures/why", "../../fixtures/why-own", os.Getenv("GANTRY_FIXTURES")} {
+	for _, dir := range []string{"../../fixtures/why", "../../fixtures/why-own", "../../fixtures/why-fresh",
+		os.Getenv("GANTRY_FIXTURES")} {
 		if dir == "" {
 			continue
 		}
