@@ -62,7 +62,8 @@ var probeCases = []Case{
 		name: "startup over tcp, then liveness over http",
 		spec: `{containers: [{name: app, command: [sh, -c, "sleep 1.5; ` + web +
 			`"], startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 60},
-			livenessProbe: {httpGet: {path: /ok, port: 8080}, periodSeconds: 1, failureThreshold: 1}}]}`,
+			livenessProbe: {httpGet: {path: /ok, port: 8080}, periodSeconds: 1, failureThreshold: 1,
+			timeoutSeconds: 20}}]}`,
 		steps:    func(l *podLife) { l.ready() },
 		expected: expected{conditions: allTrue, states: map[string]string{"app": "running"}},
 	},
