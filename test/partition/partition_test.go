@@ -151,7 +151,8 @@ func TestNodeCutOff(t *testing.T) {
 	w := begin(t)
 	kill := w.serve()
 	in := func(name string) string { return filepath.Join(w.server, name) }
-	w.Start("controllers", "--kubeconfig", in("controllers.kubeconfig"))
+	// the server is killed and may take longer to come back than a lease is held
+	w.Start("controllers", "--kubeconfig", in("controllers.kubeconfig"), "--leader-elect=false")
 	w.Start("scheduler", "--secure-port", "0", "--kubeconfig", in("scheduler.kubeconfig"))
 	config := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(config,
