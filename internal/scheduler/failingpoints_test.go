@@ -7,12 +7,14 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kube-scheduler/framework"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // An error of a plugin, at any point, ends the attempt: what had been claimed is given back, the
@@ -48,25 +50,19 @@ func TestAnErrorAtAnyPointIsTriedAgain(t *testing.T) {
 			if point != "PreFilter" && first != ends && !strings.HasSuffix(first, " "+ends) {
 				t.Errorf("the first attempt asked %s, want it to end with %s", first, ends)
 			}
-			facts := c.notes.factsOf("web")
-			if !slices.ContainsFunc(facts, func(f journal.Fact) bool {
-				q, ok := f.(journal.Queued)
-				return ok && q.Queue == "backoff"
-			}) {
-				t.Errorf("the Pod was never in the queue backoff: %v", facts)
-			}
-			events, err := c.EventsV1().Events("default").List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			failed := false
-			for i := range events.Items {
-				failed = failed || events.Items[i].Reason == "FailedScheduling" && strings.Contains(
-					events.Items[i].Note, "not well")
-			}
-			if !failed {
-				t.Errorf("events %v, want FailedScheduling with what the plugin said", events.Items)
-			}
+			// the failure is told beside the next attempt, which may be over first
+			expect.Eventually(t, "the Pod was in the queue backoff", func() bool {
+				return slices.ContainsFunc(c.notes.factsOf("web"), func(f journal.Fact) bool {
+					q, ok := f.(journal.Queued)
+					return ok && q.Queue == "backoff"
+				})
+			})
+			expect.Eventually(t, "an event FailedScheduling with what the plugin said", func() bool {
+				events, err := c.EventsV1().Events("default").List(t.Context(), metav1.ListOptions{})
+				return err == nil && slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool {
+					return e.Reason == "FailedScheduling" && strings.Contains(e.Note, "not well")
+				})
+			})
 			if asks := strings.Count(e.Called(), "PostBind"); asks != 1 {
 				t.Errorf("asked %s, want PostBind once", e.Called())
 			}
