@@ -264,8 +264,8 @@ func refusedVolumes() []aPod {
 		{
 			name: "no-huge-pages", spec: "volumes: [{name: v, emptyDir: {medium: HugePages}}]",
 			container: mount + "\nresources: {requests: {cpu: 10m}}",
-			expectedOutput: refused + "medium HugePages: hugePages storage requested, but there is no resource request for " +
-				"huge pages",
+			expectedOutput: refused + "medium HugePages: hugePages storage requested, but there is no resource " +
+				"request for huge pages",
 		},
 	}
 }
