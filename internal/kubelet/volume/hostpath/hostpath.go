@@ -107,8 +107,8 @@ type typeError struct {
 
 func (e *typeError) Error() string {
 	if e.err != nil {
-		return fmt.Sprintf("hostPath type check failed, %s is not a %s, unable to determine its type: %v", e.path, e.want,
-			e.err)
+		return fmt.Sprintf("hostPath type check failed, %s is not a %s, unable to determine its type: %v", e.path,
+			e.want, e.err)
 	}
 	return fmt.Sprintf("hostPath type check failed: %s is not a %s, it's a %s", e.path, e.want, e.found)
 }
