@@ -282,7 +282,8 @@ func beyondDefault(l *corev1.LimitRange, i int, x *corev1.Container, at owner) [
 		most := item.MaxLimitRequestRatio[name]
 		r, ok1 := full.Resources.Requests[name]
 		m, ok2 := full.Resources.Limits[name]
-		if !ok1 || !ok2 || r.MilliValue() <= 0 || m.AsApproximateFloat64() <= r.AsApproximateFloat64()*most.AsApproximateFloat64() {
+		if !ok1 || !ok2 || r.MilliValue() <= 0 ||
+			m.AsApproximateFloat64() <= r.AsApproximateFloat64()*most.AsApproximateFloat64() {
 			continue
 		}
 		field, value := "limits."+string(name), m.String()
