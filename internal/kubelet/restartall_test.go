@@ -120,8 +120,25 @@ func TestRestartAllContainersIsShownInOneStep(t *testing.T) {
 Pending crashes running 2 steady running 1 watcher waiting 1 worker waiting 1
 Running crashes running 2 steady running 1 watcher waiting 1 worker running 1
 `
-		if !strings.Contains(got, awaited) { // that all are removed may be over before it is written
+		if !strings.Contains(got, awaited) {
 			t.Errorf("got\n%s\nwant in it\n%s", got, awaited)
+		}
+		// what follows the state in which the restart is told: the reason RestartingAllContainers may
+		// be over before it is written, what it leaves in the last states is not
+		rounds, states := 0, recording.states()
+		for i, s := range states[1:] {
+			const restarting = "AllContainersRestarting=True"
+			if !strings.Contains(states[i], restarting) || strings.Contains(s, restarting) {
+				continue
+			}
+			rounds++
+			if gone := strings.Count(s, " last=terminated,RestartingAllContainers,137"); gone != 4 ||
+				strings.Count(s, " waiting,") != 4 {
+				t.Errorf("got %s, want all 4 containers waiting after they were removed", s)
+			}
+		}
+		if rounds == 0 {
+			t.Errorf("got\n%s\nwant a restart of all to be told, and its end", got)
 		}
 	})
 }
