@@ -38,7 +38,7 @@ func manifestRefused(in In) *Answer {
 	place, why := manifestWords(refused.Message)
 	a := &Answer{State: "refused", Since: at, Cause: fmt.Sprintf("There is no such Pod because its kubelet cannot use "+
 		"the manifest %s of this static Pod: %s.", place, why),
-		Next: "the kubelet reads the file again when it changes, and every 20 seconds",
+		Next: "the kubelet reads the file again when it changes, and every fileCheckFrequency",
 		Fixes: textFixes(fmt.Sprintf("mend what the text names in %s on the node; the kubelet sees the change by "+
 			"itself", place))}
 	f := finding.Finding{Code: "ManifestInvalid", Stage: finding.StageCreation, Object: in.object(), Field: "manifest",

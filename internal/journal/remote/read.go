@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,9 @@ func Read(ctx context.Context, c kubernetes.Interface, namespace, name string) (
 // ReadOf is Read of an object of any kind.
 func ReadOf(ctx context.Context, c kubernetes.Interface, r journal.Ref) ([]journal.Entry, error) {
 	namespace, name := r.Namespace, r.Name
+	failed := func(err error) error {
+		return fmt.Errorf("journal of %s %s/%s: %w", strings.ToLower(cmp.Or(r.Kind, "Pod")), namespace, name, err)
+	}
 	ask := c.Discovery().RESTClient().Get().AbsPath(apiPath, "namespaces", namespace,
 		"podjournals", name).SetHeader("Accept", "application/json")
 	if r.Kind != "" {
@@ -38,13 +42,13 @@ func ReadOf(ctx context.Context, c kubernetes.Interface, r journal.Ref) ([]journ
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("journal of pod %s/%s: %w", namespace, name, err)
+		return nil, failed(err)
 	}
 	var answer struct {
 		Entries []journal.Entry `json:"entries"`
 	}
 	if err := json.Unmarshal(raw, &answer); err != nil {
-		return nil, fmt.Errorf("journal of pod %s/%s: %w", namespace, name, err)
+		return nil, failed(err)
 	}
 	return answer.Entries, nil
 }

@@ -211,9 +211,10 @@ func initialized(in In, sandbox string) bool {
 		case c == nil:
 		case m.Kind == podplan.App:
 			anyStarted = true
-		case m.Kind == podplan.Init && c.Sandbox == sandbox && c.State != podplan.Exited:
-			return false
-		case m.Kind == podplan.Init && c.Sandbox == sandbox: // its end, however, is one that upstream goes on from
+		case m.Kind == podplan.Init && c.Sandbox == sandbox: // one that has ended, also with an error, counts upstream
+			if c.State != podplan.Exited {
+				return false
+			}
 		case c.Exit.Reason == restartingAllContainers: // the Pod starts over, and this one has not yet
 		case m.Kind == podplan.Init && (c.State != podplan.Exited || c.Exit.Code != 0):
 			return false

@@ -137,8 +137,11 @@ func read(plain []byte, o Origin, r Rules, now time.Time) (Manifest, error) {
 		return m, err
 	}
 	return m, &InvalidPod{Namespace: cmp.Or(head.Metadata.Namespace, v1.NamespaceDefault),
-		Name: head.Metadata.Name + "-" + strings.ToLower(o.Node), Err: err}
+		Name: podName(head.Metadata.Name, o.Node), Err: err}
 }
+
+// podName is what the API calls a static Pod: the name in its manifest, with its node's.
+func podName(manifest, node string) string { return manifest + "-" + strings.ToLower(node) }
 
 func readPod(plain []byte, o Origin, r Rules, now time.Time) (Manifest, error) {
 	m := Manifest{Pod: &v1.Pod{}}
@@ -183,7 +186,7 @@ func setMetadata(p *v1.Pod, content []byte, o Origin, now time.Time) {
 	if p.UID == "" {
 		p.UID = uid(content, o)
 	}
-	p.Name += "-" + strings.ToLower(o.Node)
+	p.Name = podName(p.Name, o.Node)
 	if p.Namespace == "" {
 		p.Namespace = v1.NamespaceDefault
 	}
