@@ -123,8 +123,8 @@ Running crashes running 2 steady running 1 watcher waiting 1 worker running 1
 		if !strings.Contains(got, awaited) {
 			t.Errorf("got\n%s\nwant in it\n%s", got, awaited)
 		}
-		// The reason RestartingAllContainers may be over before it is written; what it leaves in the
-		// last states is not.
+		// The reason RestartingAllContainers may be over before it is written; what it leaves in
+		// the last states is not.
 		rounds, states := 0, recording.states()
 		for i, s := range states[1:] {
 			const restarting = "AllContainersRestarting=True"
