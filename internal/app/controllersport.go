@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apiserver/pkg/server/flagz"
@@ -104,6 +103,3 @@ func (p *ControllersPort) handler() http.Handler {
 	statusz.Install(m, component, statusz.NewRegistry(version, statusz.WithListedPaths(m.ListedPaths())))
 	return m
 }
-
-// LeaseTimeout is how long a lost lease may go unnoticed before /healthz says so; upstream's.
-const LeaseTimeout = 20 * time.Second

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/tools/leaderelection"
@@ -21,7 +22,7 @@ import (
 func TestControllersServeHealthAndMetrics(t *testing.T) {
 	cfg, at := reviews.Serve(t, nil), ""
 	ctx, cancel := context.WithCancel(t.Context())
-	p := ControllersPort{bound: func(a string) { at = a }, Lease: leaderelection.NewLeaderHealthzAdaptor(LeaseTimeout)}
+	p := ControllersPort{bound: func(a string) { at = a }, Lease: leaderelection.NewLeaderHealthzAdaptor(time.Second)}
 	set := pflag.NewFlagSet("controllers", pflag.ContinueOnError)
 	p.Flags(set)
 	if p.port != 10257 {

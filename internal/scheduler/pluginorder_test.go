@@ -208,7 +208,7 @@ func TestScoringMakesNoAPIRequests(t *testing.T) {
 		reserve: func(*v1.Pod) { scoring.Store(false) }}
 	c := start(t, withHookPlugin(t, x), aNode("n1", "4", zone("a")), aNode("n2", "4", zone("b")),
 		aPod("there", "1", onNode("n1", 0), func(p *v1.Pod) {
-			p.Namespace = "other"
+			p.Namespace, p.Labels = "other", map[string]string{"app": "web"}
 			keepsAway(p, &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}})
 		}))
 	c.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -218,8 +218,8 @@ func TestScoringMakesNoAPIRequests(t *testing.T) {
 		return false, nil, nil
 	})
 	c.create(aPod("web", "1", func(p *v1.Pod) {
-		p.Labels = map[string]string{"app": "web"}
-		same := &metav1.LabelSelector{MatchLabels: p.Labels}
+		p.Labels = map[string]string{"app": "web", "team": "a"} // both Pods' terms ask for namespaces' labels
+		same := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 		p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: v1.LabelTopologyZone,
 			WhenUnsatisfiable: v1.ScheduleAnyway, LabelSelector: same}}
 		keepsAway(p, same)

@@ -5,19 +5,25 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection"
+	clientelection "k8s.io/client-go/tools/leaderelection"
 
 	"github.com/gantry-project/gantry/internal/app"
 	"github.com/gantry-project/gantry/internal/cli"
+	"github.com/gantry-project/gantry/internal/leaderelection"
 	"github.com/gantry-project/gantry/internal/options"
 	"github.com/gantry-project/gantry/internal/pki"
 )
+
+// leaseName is the Lease of those that may run the controllers; upstream's.
+const leaseName = "kube-controller-manager"
 
 func New(io cli.IO) *cobra.Command {
 	r := &cli.Role{}
 	ca, signer, net, services := "", pki.Pair{}, options.PodNetwork{}, ""
 	balancers, port, hpa := app.LoadBalancerFlag{}, app.ControllersPort{}, options.HorizontalPodAutoscaling{}
+	election := leaderelection.Flags{}
 	nodes, tokens, gates := options.NodeLifecycle{}, options.ServiceAccountTokens{}, options.FeatureGates{}
 	c := r.Command(&cobra.Command{
 		Use: "controllers", Short: "Run the controllers alone, against a Kubernetes API server",
@@ -25,12 +31,12 @@ func New(io cli.IO) *cobra.Command {
 			"/var/lib/gantry/pki/ca.crt",
 	}, func(ctx context.Context, cfg *rest.Config) error {
 		if err := errors.Join(net.Check(), hpa.Check(), nodes.Check(), tokens.Check(),
-			gates.CompleteGates()); err != nil {
+			gates.CompleteGates(), leaderelection.Validate(&election.Config,
+				field.NewPath("leaderElection")).ToAggregate()); err != nil {
 			return err
 		}
-		if r.LeaderElect {
-			r.Health = leaderelection.NewLeaderHealthzAdaptor(app.LeaseTimeout)
-			port.Lease = r.Health
+		if election.Config.LeaderElect {
+			port.Lease = clientelection.NewLeaderHealthzAdaptor(leaderelection.HealthTimeout)
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		stopped, err := port.Serve(ctx, cfg)
@@ -39,7 +45,8 @@ func New(io cli.IO) *cobra.Command {
 			return err
 		}
 		defer func() { cancel(); <-stopped }()
-		return r.RunElected(ctx, cfg, "kube-controller-manager", func(ctx context.Context) error {
+		return leaderelection.Run(ctx, leaderelection.Options{KubeConfig: cfg, Config: election.Config,
+			Name: leaseName, Health: port.Lease}, func(ctx context.Context) error {
 			sink, stop, err := app.NewRemoteJournal(ctx, cfg, app.JournalSource{Component: "controllers"})
 			if err != nil {
 				return err
@@ -53,6 +60,7 @@ func New(io cli.IO) *cobra.Command {
 				PodGroups: gates.GenericWorkload})
 		})
 	})
+	election.Add(c.Flags(), leaseName)
 	balancers.Flags(c.Flags())
 	port.Flags(c.Flags())
 	hpa.Flags(c.Flags())

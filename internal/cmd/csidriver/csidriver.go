@@ -9,7 +9,7 @@ import (
 
 // New is the driver of local volumes alone.
 func New(cli.IO) *cobra.Command {
-	d := &app.CSIDriver{Role: cli.Role{Electable: true}}
+	d := &app.CSIDriver{}
 	d.Role.Without = d.RunWithoutKubeconfig
 	c := d.Role.Command(&cobra.Command{
 		Use: "csi-driver", Short: "Run the CSI driver of local volumes alone, on a node of any Kubernetes cluster",

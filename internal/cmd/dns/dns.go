@@ -10,7 +10,7 @@ import (
 
 // New is the DNS server alone.
 func New(io cli.IO) *cobra.Command {
-	d := &app.DNS{Role: cli.Role{Electable: true}}
+	d := &app.DNS{}
 	c := d.Role.Command(&cobra.Command{
 		Use: "dns", Short: "Run the cluster's DNS server alone, against any Kubernetes API server",
 		Long: "dns answers the cluster's names with CoreDNS's kubernetes plugin and asks upstream about others. The " +

@@ -13,7 +13,7 @@ import (
 
 // New is the proxy alone; its flags are named as upstream's.
 func New(io cli.IO) *cobra.Command {
-	p := &app.Proxy{Role: cli.Role{Electable: true}}
+	p := &app.Proxy{}
 	p.Role.Without = func(ctx context.Context) error {
 		if p.Clean {
 			return p.CleanUp(ctx, cli.NewProgress(io.Out))

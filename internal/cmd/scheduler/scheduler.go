@@ -16,7 +16,7 @@ import (
 
 // New is the scheduler alone.
 func New(io cli.IO) *cobra.Command {
-	r, flags, record := &cli.Role{Electable: true}, &server.Flags{}, &options.DecisionRecorder{}
+	r, flags, record := &cli.Role{}, &server.Flags{}, &options.DecisionRecorder{}
 	run := func(ctx context.Context, client *rest.Config) error {
 		o, err := flags.Options()
 		if err != nil {

@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	componentbase "k8s.io/component-base/config"
-	"k8s.io/component-base/config/v1alpha1"
 	basevalidation "k8s.io/component-base/config/validation"
 	config "k8s.io/kube-scheduler/config/v1"
 
+	"github.com/gantry-project/gantry/internal/leaderelection"
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
@@ -20,21 +20,9 @@ func checkProcess(cfg *config.KubeSchedulerConfiguration) field.ErrorList {
 	e, c := cfg.LeaderElection, cfg.ClientConnection
 	errs := basevalidation.ValidateClientConnectionConfiguration(&componentbase.ClientConnectionConfiguration{
 		Burst: c.Burst, QPS: c.QPS}, field.NewPath("clientConnection"))
-	errs = append(errs, basevalidation.ValidateLeaderElectionConfiguration(election(e),
-		field.NewPath("leaderElection"))...)
-	if *e.LeaderElect && e.ResourceLock != "leases" {
-		errs = append(errs, field.Invalid(field.NewPath("leaderElection", "resourceLock"), e.ResourceLock,
-			`resourceLock value must be "leases"`))
-	}
+	election := leaderelection.FromV1alpha1(e)
+	errs = append(errs, leaderelection.Validate(&election, field.NewPath("leaderElection"))...)
 	return errs
-}
-
-func election(e v1alpha1.LeaderElectionConfiguration) *componentbase.LeaderElectionConfiguration {
-	return &componentbase.LeaderElectionConfiguration{
-		LeaderElect: *e.LeaderElect, LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline,
-		RetryPeriod:  e.RetryPeriod,
-		ResourceLock: e.ResourceLock, ResourceName: e.ResourceName, ResourceNamespace: e.ResourceNamespace,
-	}
 }
 
 // checkExtenders checks programs that have a say over HTTP.

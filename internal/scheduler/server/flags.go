@@ -9,11 +9,13 @@ import (
 	"syscall"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/metrics/legacyregistry"
 	schedulerconfig "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/gantry-project/gantry/internal/features"
+	"github.com/gantry-project/gantry/internal/leaderelection"
 	"github.com/gantry-project/gantry/internal/scheduler/config"
 )
 
@@ -29,7 +31,7 @@ type Flags struct {
 	Key     string
 
 	shadow     bool
-	elect      bool
+	election   leaderelection.Flags
 	gates      map[string]bool
 	deprecated []string // versions to emulate
 	flagSet    *pflag.FlagSet
@@ -50,8 +52,7 @@ func (f *Flags) Add(s *pflag.FlagSet) {
 		"NAME=true,… of what is off by default: GenericWorkload (Pods of a PodGroup are scheduled together, KEP-4671)")
 	s.StringSliceVar(&f.deprecated, "emulated-version", nil,
 		"1.36: FailedScheduling is told in the words that v1.37 changed (1.37)")
-	s.BoolVar(&f.elect, "leader-elect", true,
-		"work only while holding the lease, so that several may run (default: as the configuration file says)")
+	f.election.Add(s, schedulerconfig.SchedulerDefaultLockObjectName)
 }
 
 // Options reads the configuration file and gives the options of Run; known are the names of the
@@ -61,8 +62,10 @@ func (f *Flags) Options(known ...string) (Options, error) {
 	if err != nil {
 		return Options{}, err
 	}
-	if f.flagSet.Changed("leader-elect") {
-		cfg.LeaderElection.LeaderElect = &f.elect
+	f.election.Override(&cfg.LeaderElection)
+	election := leaderelection.FromV1alpha1(cfg.LeaderElection)
+	if errs := leaderelection.Validate(&election, field.NewPath("leaderElection")); len(errs) > 0 {
+		return Options{}, fmt.Errorf("--leader-elect-…: %w", errs.ToAggregate())
 	}
 	o := Options{Config: cfg, ShadowCheck: f.shadow}
 	if o.Features, err = features.Parse(f.gates); err != nil {

@@ -2,42 +2,32 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync/atomic"
 	"time"
 
-	"github.com/spf13/pflag"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	clientelection "k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/metrics"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo/leaderelection" // they serve what client-go counts
 	_ "k8s.io/component-base/metrics/prometheus/restclient"
 	_ "k8s.io/component-base/metrics/prometheus/version"
-	"k8s.io/klog/v2"
 	config "k8s.io/kube-scheduler/config/v1"
 
 	"github.com/gantry-project/gantry/internal/features"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/leaderelection"
 	"github.com/gantry-project/gantry/internal/scheduler"
 	"github.com/gantry-project/gantry/internal/scheduler/apiwriter"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
 	"github.com/gantry-project/gantry/internal/scheduler/podinformer"
 	"github.com/gantry-project/gantry/internal/scheduler/replay"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// healthTimeout is how long a lost lease may go unnoticed before /healthz fails; upstream's.
-const healthTimeout = 20 * time.Second
-
-// errLeaseLost ends a scheduler that lost its lease (upstream's text).
-var errLeaseLost = errors.New("leaderelection lost")
 
 // Options are what a scheduler process is made from.
 type Options struct {
@@ -74,11 +64,11 @@ func Run(ctx context.Context, o Options) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var lease *leaderelection.HealthzAdaptor
+	var lease *clientelection.HealthzAdaptor
 	var began atomic.Bool
 	elects := !o.NoLeaderElection && *o.Config.LeaderElection.LeaderElect
 	if elects {
-		lease = leaderelection.NewLeaderHealthzAdaptor(healthTimeout)
+		lease = clientelection.NewLeaderHealthzAdaptor(leaderelection.HealthTimeout)
 	}
 	if o.Serving != nil {
 		// a scheduler that waits for the lease is ready to take over
@@ -94,7 +84,10 @@ func Run(ctx context.Context, o Options) error {
 	if !elects {
 		return s.Run(ctx)
 	}
-	return runWithLeaderElection(ctx, o, lease, func(ctx context.Context) error {
+	return leaderelection.Run(ctx, leaderelection.Options{
+		KubeConfig: o.KubeConfig, Config: leaderelection.FromV1alpha1(o.Config.LeaderElection),
+		Name: "kube-scheduler", Health: lease,
+	}, func(ctx context.Context) error {
 		began.Store(true)
 		return s.Run(ctx)
 	})
@@ -157,60 +150,6 @@ func withClientLimits(c *rest.Config, cfg *config.KubeSchedulerConfiguration) *r
 		c.ContentType, c.AcceptContentTypes = cfg.ClientConnection.ContentType, cfg.ClientConnection.AcceptContentTypes
 	}
 	return c
-}
-
-// runWithLeaderElection runs work once this process holds the lease, and returns when work ends or
-// the lease is lost.
-func runWithLeaderElection(ctx context.Context, o Options, health *leaderelection.HealthzAdaptor,
-	work func(context.Context) error) error {
-	e := o.Config.LeaderElection
-	name, err := os.Hostname()
-	if err != nil {
-		return fmt.Errorf("leader election: %w", err)
-	}
-	client, err := kubernetes.NewForConfig(rest.AddUserAgent(rest.CopyConfig(o.KubeConfig), "leader-election"))
-	if err != nil {
-		return fmt.Errorf("leader election: %w", err)
-	}
-	lock, err := resourcelock.New(e.ResourceLock, e.ResourceNamespace, e.ResourceName, client.CoreV1(),
-		client.CoordinationV1(),
-		resourcelock.ResourceLockConfig{Identity: name + "_" + string(uuid.NewUUID())})
-	if err != nil {
-		return fmt.Errorf("leader election: %w", err)
-	}
-	outer := ctx
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	done := make(chan error, 1)
-	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: e.LeaseDuration.Duration, RenewDeadline: e.RenewDeadline.Duration,
-		RetryPeriod:     e.RetryPeriod.Duration,
-		ReleaseOnCancel: true, Name: "kube-scheduler", WatchDog: health,
-		Callbacks: leaderelection.LeaderCallbacks{
-			OnStartedLeading: func(ctx context.Context) {
-				done <- work(ctx)
-				cancel()
-			},
-			OnNewLeader:      func(id string) { klog.FromContext(outer).V(1).Info("Leader elected", "identity", id) },
-			OnStoppedLeading: func() {},
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("leader election: %w", err)
-	}
-	elector.Run(ctx)
-	select {
-	case err := <-done:
-		if err != nil || outer.Err() != nil {
-			return err
-		}
-	case <-outer.Done():
-	case <-time.After(e.RenewDeadline.Duration): // work ends with its context, which ended before elector.Run returned
-	}
-	if outer.Err() == nil {
-		return errLeaseLost
-	}
-	return nil
 }
 
 // ServingOptions are where the server listens and what it serves.

@@ -16,9 +16,10 @@ import (
 	authorization "k8s.io/api/authorization/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/leaderelection"
+	clientelection "k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/metrics"
 
+	"github.com/gantry-project/gantry/internal/leaderelection"
 	"github.com/gantry-project/gantry/internal/scheduler"
 	"github.com/gantry-project/gantry/internal/scheduler/config"
 	"github.com/gantry-project/gantry/test/reviews"
@@ -53,7 +54,7 @@ func startServer(t *testing.T) func(path, token string) (int, string) {
 	flags.Int("secure-port", 10259, "")
 	srv := &server{ServingOptions: ServingOptions{Address: "127.0.0.1:0", Flags: flags,
 		Bound: func(a string) { at = a }}, client: client, config: cfg, metrics: registry,
-		leaseHealth: leaderelection.NewLeaderHealthzAdaptor(healthTimeout), ready: s.Ready}
+		leaseHealth: clientelection.NewLeaderHealthzAdaptor(leaderelection.HealthTimeout), ready: s.Ready}
 	stopped, err := srv.start(ctx)
 	if err != nil {
 		t.Fatal(err)
