@@ -193,7 +193,14 @@ func TestAttach(t *testing.T) {
 					Stderr: io.Discard})
 			}()
 			go fmt.Fprintln(typed, "one") // it waits for somebody to read it
-			w.eventually("the line comes back", func() bool { return strings.Contains(out.String(), "got one") })
+			w.eventually("the line comes back", func() bool {
+				select {
+				case err := <-done:
+					t.Fatalf("the stream ended with %v before the line came back", err)
+				default:
+				}
+				return strings.Contains(out.String(), "got one")
+			})
 			cancel()
 			_ = typed.Close()
 			if err := <-done; !errors.Is(err, context.Canceled) {
