@@ -70,8 +70,8 @@ stories: ## rewrite every transcript and the docs rendered from code, then show 
 	@git --no-pager diff --stat -- internal test docs
 
 .PHONY: mutants
-mutants: ## break every row, show that its tests notice (ROWS=BND-06,API-1* AREAS=BND SINCE=commit; 1 to 2 hours)
-	@go run ./hack/mutants -rows '$(ROWS)' -areas '$(AREAS)' -since '$(SINCE)'
+mutants: ## break every row, show that its tests notice (ROWS=BND-06,API-1* AREA=BND,PRB SINCE=commit; 1 to 2 hours)
+	@go run ./hack/mutants -rows '$(ROWS)' -areas '$(or $(AREA),$(AREAS))' -since '$(SINCE)'
 
 .PHONY: mutants-random
 mutants-random: ## change what decides at random, count what tests notice (PACKAGES=podplan,control/ N=60 SEED=1)

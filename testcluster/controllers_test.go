@@ -2,7 +2,6 @@ package testcluster_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/test/expect"
 	"github.com/gantry-project/gantry/testcluster"
 )
@@ -43,54 +41,7 @@ func selector(app string) *metav1.LabelSelector {
 
 // Five replicas of which four must stay: one voluntary disruption at a time, however many are
 // requested; deletion ignores the budget.
-// row: PDB-01
-// row: PDB-02
-// row: EVC-34
-func TestNodePressureAsksNoBudget(t *testing.T) {
-	t.Parallel()
-	c := testcluster.Start(t)
-	ctx := within(t, 3*time.Minute)
-	two := intstr.FromInt32(2)
-	for _, name := range []string{"web-a", "web-b"} {
-		p := pod(name, "web")
-		p.Labels = map[string]string{"app": "web"}
-		create(t, c, p)
-	}
-	budgets := c.Client.PolicyV1().PodDisruptionBudgets("default")
-	if _, err := budgets.Create(ctx, &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "web"},
-		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &two, Selector: selector("web")}},
-		metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	healthy := func(n int32) func() bool {
-		return func() bool {
-			b, err := budgets.Get(ctx, "web", metav1.GetOptions{})
-			return err == nil && b.Status.CurrentHealthy == n && b.Status.DesiredHealthy == 2 &&
-				b.Status.DisruptionsAllowed == 0
-		}
-	}
-	eventually(t, c, "two healthy Pods, of which none may go", healthy(2))
-	err := c.Client.PolicyV1().Evictions("default").Evict(ctx,
-		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: "web-a", Namespace: "default"}})
-	if !apierrors.IsTooManyRequests(err) {
-		t.Fatalf("an eviction through the API: got %v, want 429", err)
-	}
-	victim, err := c.Client.CoreV1().Pods("default").Get(ctx, "web-a", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const message = "The node was low on resource: memory. "
-	c.KillPod(victim.Spec.NodeName, victim.UID, podplan.Termination{Cause: "evicted", Reason: "Evicted",
-		Message: message, Victim: message, RequestedAt: time.Now(), Grace: time.Second})
-	c.WaitPod(ctx, "default", "web-a", func(p *corev1.Pod) bool {
-		return p != nil && (p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded) &&
-			slices.ContainsFunc(p.Status.Conditions, func(x corev1.PodCondition) bool {
-				return x.Type == corev1.DisruptionTarget && x.Message == message
-			})
-	})
-	eventually(t, c, "the budget counts the Pod that is gone", healthy(1))
-}
-
+//
 // row: PDB-05
 // row: PDB-06
 // row: PDB-08

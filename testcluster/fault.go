@@ -44,12 +44,14 @@ func (c *Cluster) StartRuntime(node string) {
 }
 
 // KillPod has the node's kubelet end a Pod on behalf of the node, as an eviction under node pressure
-// does.
-func (c *Cluster) KillPod(node string, uid types.UID, end podplan.Termination) {
+// does. What it returns is closed when the containers of the Pod have ended.
+func (c *Cluster) KillPod(node string, uid types.UID, end podplan.Termination) <-chan struct{} {
 	c.t.Helper()
-	if _, ok := c.node(node).kubelet.KillPod(uid, end); !ok {
-		c.t.Fatalf("testcluster: node %s has no Pod %s", node, uid)
+	terminated, ok := c.node(node).kubelet.KillPod(uid, end)
+	if !ok {
+		c.t.Errorf("testcluster: node %s has no Pod %s", node, uid)
 	}
+	return terminated
 }
 
 // KillAPI kills the API server: requests and watches in flight fail.

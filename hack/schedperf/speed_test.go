@@ -55,6 +55,9 @@ func TestHundredsOfCyclesPerSecond(t *testing.T) {
 		if p99 := each[len(each)*99/100-1]; p99 > 50*time.Millisecond {
 			t.Errorf("%s: p99 is %v of processor time, want at most 50 ms", name, p99)
 		}
+		if t.Failed() {
+			return // the other shapes are slow for the same reason, and take long
+		}
 	}
 }
 

@@ -133,6 +133,53 @@ func TestChangingCallsAreJournaled(t *testing.T) {
 	}
 }
 
+// The standard sockets of containerd and of CRI-O are spoken to alike: only the endpoint differs,
+// and the runtime's name is what it says itself.
+//
+// row: CRI-01
+func TestOnlyTheEndpointDiffersBetweenRuntimes(t *testing.T) {
+	for endpoint, name := range map[string]string{
+		"unix:///run/containerd/containerd.sock": "containerd", "unix:///run/crio/crio.sock": "cri-o",
+		"/run/crio/crio.sock": "cri-o",
+	} {
+		t.Run(endpoint, func(t *testing.T) {
+			f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), Name: name,
+				Images: []crifake.Image{{Names: []string{"img:1"}}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(f.Close)
+			dialer := func(ctx context.Context, path string) (net.Conn, error) {
+				if want := strings.TrimPrefix(endpoint, "unix://"); path != want {
+					t.Errorf("dialled %s, want %s", path, want)
+				}
+				return (&net.Dialer{}).DialContext(ctx, "unix", strings.TrimPrefix(f.Endpoint(), "unix://"))
+			}
+			c := dial(t, cri.Options{Endpoint: endpoint, Dialer: dialer})
+			if got := c.Version().GetRuntimeName(); got != name {
+				t.Errorf("got runtime %q, want %s", got, name)
+			}
+			box, err := c.Runtime().RunPodSandbox(t.Context(), podConfig("web"), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			app, err := c.Runtime().CreateContainer(t.Context(), box, &runtimeapi.ContainerConfig{
+				Metadata: &runtimeapi.ContainerMetadata{Name: "app"},
+				Image:    &runtimeapi.ImageSpec{Image: "img:1"}}, podConfig("web"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Runtime().StartContainer(t.Context(), app); err != nil {
+				t.Fatal(err)
+			}
+			st, err := c.Runtime().ContainerStatus(t.Context(), app, false)
+			if err != nil || st.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+				t.Errorf("got %v (%v), want a container that runs", st.GetStatus().GetState(), err)
+			}
+		})
+	}
+}
+
 // row: CRI-01
 func TestEndpointErrors(t *testing.T) {
 	dir := t.TempDir()

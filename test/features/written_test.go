@@ -1,6 +1,7 @@
 package features_test
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -35,6 +36,7 @@ func TestAPIWrites(t *testing.T) {
 		{"phase Unknown", phaseUnknown},                           // row: PST-06
 		{"options of Windows", windowsOptions},                    // row: SEC-04
 		{"Pod security and Windows", windowsSecurity},             // row: SEC-05
+		{"levels of Pod security", podSecurityLevels},             // row: SEC-06
 		{"ready endpoints", readyEndpoints},                       // row: PST-25
 		{"ports of init containers", initPorts},                   // row: ISE-07
 		{"budgets count by owners", budgetByOwner},                // row: API-42 (last: its quota lets no more Pods in)
@@ -228,6 +230,46 @@ func windowsSecurity(w *fixture) {
 	}
 	if text := try(v1.Windows, false); !strings.Contains(text, "runAsNonRoot != true") {
 		w.t.Errorf("a Windows Pod is not checked for what it has: %s", text)
+	}
+}
+
+// podSecurityLevels has three Pods tried in a namespace of each level, and in one without a level.
+func podSecurityLevels(w *fixture) {
+	plain, privileged := scriptPod("leveled", ""), scriptPod("leveled", "")
+	privileged.Spec.Containers[0].SecurityContext = &v1.SecurityContext{Privileged: ptr(true)}
+	restricted := scriptPod("leveled", "")
+	restricted.Spec.SecurityContext = &v1.PodSecurityContext{RunAsNonRoot: ptr(true),
+		SeccompProfile: &v1.SeccompProfile{Type: v1.SeccompProfileTypeRuntimeDefault}}
+	restricted.Spec.Containers[0].SecurityContext = &v1.SecurityContext{AllowPrivilegeEscalation: ptr(false),
+		Capabilities: &v1.Capabilities{Drop: []v1.Capability{"ALL"}}}
+	for level, want := range map[string]string{"": "plain privileged restricted",
+		"privileged": "plain privileged restricted", "baseline": "plain restricted", "restricted": "restricted"} {
+		ns := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "level-" + cmp.Or(level, "none")}}
+		if level != "" {
+			ns.Labels = map[string]string{"pod-security.kubernetes.io/enforce": level}
+		}
+		_, err := w.Client.CoreV1().Namespaces().Create(w.ctx, ns, metav1.CreateOptions{})
+		expect.NoError(w.t, err)
+		w.until("the service account of namespace "+ns.Name, func() bool {
+			_, err := w.Client.CoreV1().ServiceAccounts(ns.Name).Get(w.ctx, "default", metav1.GetOptions{})
+			return err == nil
+		})
+		var taken []string
+		for _, x := range []struct {
+			name string
+			pod  *v1.Pod
+		}{{"plain", plain}, {"privileged", privileged}, {"restricted", restricted}} {
+			_, err := w.Client.CoreV1().Pods(ns.Name).Create(w.ctx, x.pod,
+				metav1.CreateOptions{DryRun: []string{"All"}})
+			if err == nil {
+				taken = append(taken, x.name)
+			} else if !strings.Contains(err.Error(), `violates PodSecurity "`+level+`:latest"`) {
+				w.t.Errorf("level %q, %s: got %v, want a violation of the level", level, x.name, err)
+			}
+		}
+		if got := strings.Join(taken, " "); got != want {
+			w.t.Errorf("level %q takes the Pods %q, want %q", level, got, want)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 // row: CSI-20
 // row: CSI-21
 // row: NET-06
+// row: SEC-07
 func TestVolumes(t *testing.T) { eachRuntime(t, volumeCases) }
 
 const furnishings = `{apiVersion: v1, kind: ConfigMap, metadata: {name: cm}, data: {color: blue, size: "10"}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -38,6 +39,49 @@ func TestEveryMutationHasItsPlace(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Every row of test/features/rows.md has a mutation, or an entry that says why it has none.
+func TestEveryRowHasAMutation(t *testing.T) {
+	root, all := tree(t)
+	raw, err := os.ReadFile(filepath.Join(root, "test/features/rows.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]bool{}
+	for _, m := range all {
+		has[m.Row] = true
+	}
+	rows := rowsOf(string(raw))
+	if len(rows) == 0 {
+		t.Fatal("test/features/rows.md: got no rows")
+	}
+	for _, row := range rows {
+		if !has[row] {
+			t.Errorf("%s: got no entry in test/mutants/rows, want a mutation or a reason why there is none", row)
+		}
+		delete(has, row)
+	}
+	for row := range has {
+		t.Errorf("%s: got an entry in test/mutants/rows, want only rows of test/features/rows.md", row)
+	}
+}
+
+// rowsOf are the rows of a page of rows: those below the titles of its areas.
+func rowsOf(page string) []string {
+	area := regexp.MustCompile(`^# \d`)
+	row := regexp.MustCompile(`^\| ([A-Z]+-\d+) \|`)
+	var out []string
+	in := false
+	for line := range strings.Lines(page) {
+		if strings.HasPrefix(line, "# ") {
+			in = area.MatchString(line)
+		}
+		if m := row.FindStringSubmatch(line); m != nil && in {
+			out = append(out, m[1])
+		}
+	}
+	return out
 }
 
 // A fixed sample of the mutations that were killed once is killed, and those whose files are not

@@ -162,8 +162,8 @@ func certificates(t *testing.T, s *server) {
 	}
 	if res, err := http.Get("http://" + s.Addr().String() + "/healthz"); err == nil {
 		defer res.Body.Close()
-		if res.StatusCode == http.StatusOK {
-			t.Error("plain HTTP was answered")
+		if res.StatusCode != http.StatusBadRequest {
+			t.Errorf("plain HTTP: got %d, want 400", res.StatusCode)
 		}
 	}
 }

@@ -133,11 +133,12 @@ func TestAskTheRuntime(t *testing.T) {
 		"NAMESPACE"}; len(rows) != 3 || fmt.Sprint(rows[0]) != fmt.Sprint(want) {
 		t.Fatalf("ps -a:\n%s", ps)
 	}
-	if r := rows[1]; r[0] != n.app[:13] ||
+	if r := rows[1]; r[0] != n.app[:13] || r[1] != fakeImage || !strings.HasSuffix(r[2], " ago") ||
 		fmt.Sprint(r[3:]) != fmt.Sprint([]string{"Running", "app", "0", n.box[:13], "web", "shop"}) {
 		t.Errorf("ps -a, the newest: %q", r)
 	}
-	if r := rows[2]; fmt.Sprint(r[3:5]) != "[Exited done]" {
+	if r := rows[2]; r[1] != fakeImage || !strings.HasSuffix(r[2], " ago") ||
+		fmt.Sprint(r[3:]) != fmt.Sprint([]string{"Exited", "done", "0", n.box[:13], "web", "shop"}) {
 		t.Errorf("ps -a, the one that has ended: %q", r)
 	}
 	if out, _ := n.gantry("ps", "-q", "--no-trunc"); out != n.app+"\n" {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -178,11 +179,21 @@ func (f *Fake) PortForward(_ context.Context,
 // streams implements the streaming server's runtime.
 type streams struct{ f *Fake }
 
-// Exec runs a command with the client's streams.
+// Exec runs a command with the client's streams. `stty size` on a terminal prints the size that the
+// client sends first.
 func (s streams) Exec(ctx context.Context, id string, cmd []string, in io.Reader, out, errw io.WriteCloser, tty bool,
-	_ <-chan remotecommand.TerminalSize) error {
+	resize <-chan remotecommand.TerminalSize) error {
 	c, err := s.f.running(id)
 	if err != nil {
+		return err
+	}
+	if tty && slices.Equal(cmd, []string{"stty", "size"}) {
+		select {
+		case size := <-resize:
+			_, err = fmt.Fprintln(orDiscard(out), size.Height, size.Width)
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 		return err
 	}
 	code, err := c.exec(ctx, cmd, stdio{in, orDiscard(out), orDiscard(stderrWriter(tty, out, errw))})

@@ -25,6 +25,7 @@ type Options struct {
 	Images   []Image      // there from the start
 	// Registry holds what can be pulled. Nil lets every name be pulled.
 	Registry []Image
+	Name     string // of the runtime, in its Version answer; containerd when empty
 	// CgroupDriver is what RuntimeConfig says: cgroupfs when empty, systemd, or "none" for a
 	// runtime that does not know the call.
 	CgroupDriver string

@@ -1,6 +1,7 @@
 package crifake
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -9,10 +10,11 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Version returns containerd's name, so that clients that depend on it treat the fake alike.
+// Version returns containerd's name unless another is set, so that clients that depend on it treat
+// the fake alike.
 func (f *Fake) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
-	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "containerd", RuntimeVersion: "v2.4.2-fake",
-		RuntimeApiVersion: "v1"}, nil
+	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: cmp.Or(f.opts.Name, "containerd"),
+		RuntimeVersion: "v2.4.2-fake", RuntimeApiVersion: "v1"}, nil
 }
 
 // Status returns both conditions and one default handler without user namespaces.

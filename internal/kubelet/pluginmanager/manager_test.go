@@ -17,6 +17,7 @@ import (
 	registerapi "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/gantry-project/gantry/internal/kubelet/pluginmanager"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // plugin is a registration server on a socket.
@@ -105,7 +106,7 @@ func (h *handler) want(t *testing.T, calls ...string) {
 			if got != want {
 				t.Fatalf("the handler got %q, want %q", got, want)
 			}
-		case <-time.After(time.Minute):
+		case <-time.After(expect.Patience(time.Minute)):
 			t.Fatalf("the handler got nothing, want %q", want)
 		}
 	}
@@ -118,7 +119,7 @@ func (p *plugin) wantNotified(t *testing.T, registered bool, text string) {
 		if got.PluginRegistered != registered || got.Error != text {
 			t.Fatalf("the plugin was notified of %v %q, want %v %q", got.PluginRegistered, got.Error, registered, text)
 		}
-	case <-time.After(time.Minute):
+	case <-time.After(expect.Patience(time.Minute)):
 		t.Fatalf("the plugin got nothing, want %v %q", registered, text)
 	}
 }
@@ -153,7 +154,7 @@ func shortDir(t *testing.T) string {
 // waitFor waits until the list of plugins is as wanted.
 func waitFor(t *testing.T, m *pluginmanager.Manager, want func([]pluginmanager.Plugin) bool) {
 	t.Helper()
-	deadline := time.After(time.Minute)
+	deadline := time.After(expect.Patience(time.Minute))
 	for {
 		got, changed := m.Plugins()
 		if want(got) {

@@ -80,6 +80,19 @@ func TestStatusOfARunningPod(t *testing.T) {
 	}
 }
 
+// The ids of containers name the runtime that they are of.
+//
+// row: CRI-01
+func TestContainerIDsNameTheirRuntime(t *testing.T) {
+	for _, name := range []string{"containerd", "cri-o"} {
+		in := running(testPod("a"))
+		in.Node.Runtime = name
+		if got, want := podstatus.Generate(in).ContainerStatuses[0].ContainerID, name+"://id-a"; got != want {
+			t.Errorf("container id: got %s, want %s", got, want)
+		}
+	}
+}
+
 // row: PST-14
 func TestConditionsKeepTheirTime(t *testing.T) {
 	in := running(testPod("a"))

@@ -109,6 +109,23 @@ func TestWhatIsAllowed(t *testing.T) {
 	}
 }
 
+// The port speaks TLS alone: plain HTTP is refused, whatever is asked for.
+//
+// row: SEC-08
+func TestPlainHTTPIsRefused(t *testing.T) {
+	w := newTestServer(t)
+	for _, path := range []string{"/healthz", "/pods", "/metrics"} {
+		resp, err := http.Get("http://" + w.server.Addr().String() + path)
+		if err != nil {
+			continue // not a word of HTTP came back
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != http.StatusBadRequest {
+			t.Errorf("GET http://…%s: got %d, want 400", path, resp.StatusCode)
+		}
+	}
+}
+
 func TestMissingParts(t *testing.T) {
 	if _, err := server.New(server.Options{}); err == nil || !strings.Contains(err.Error(), "Options.TLS") {
 		t.Errorf("got %v, want an error with Options.TLS", err)

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/httpstream" //nolint:staticcheck // the type that client-go's port forwarder takes
 	"k8s.io/client-go/tools/portforward"
@@ -128,6 +129,46 @@ func TestExecWithTerminal(t *testing.T) {
 	}
 }
 
+// oneSize gives the size of a terminal once.
+type oneSize struct{ given bool }
+
+func (q *oneSize) Next() *remotecommand.TerminalSize {
+	if q.given {
+		return nil
+	}
+	q.given = true
+	return &remotecommand.TerminalSize{Width: 132, Height: 43}
+}
+
+// A command on a terminal gets the size of the client's, whichever protocol the client speaks.
+//
+// row: KAP-06
+func TestExecResizesTheTerminal(t *testing.T) {
+	w := newTestServer(t)
+	w.run("web", map[string]string{"app": "run"})
+	for protocol := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			w := w.forSubtest(t)
+			ctx, cancel := context.WithTimeout(t.Context(), expect.Patience(20*time.Second))
+			defer cancel()
+			u, err := url.Parse(w.url + "/exec/default/web/app?input=1&output=1&tty=1&command=stty&command=size")
+			if err != nil {
+				t.Fatal(err)
+			}
+			e, err := protocols[protocol](w, u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out expect.Buffer
+			err = e.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: strings.NewReader(""), Stdout: &out,
+				Tty: true, TerminalSizeQueue: &oneSize{}})
+			if got := out.String(); err != nil || got != "43 132\n" {
+				t.Errorf("stty size: got %q (%v), want 43 132", got, err)
+			}
+		})
+	}
+}
+
 // row: KAP-08
 // row: CRI-03
 func TestAttach(t *testing.T) {
@@ -152,7 +193,14 @@ func TestAttach(t *testing.T) {
 					Stderr: io.Discard})
 			}()
 			go fmt.Fprintln(typed, "one") // it waits for somebody to read it
-			w.eventually("the line comes back", func() bool { return strings.Contains(out.String(), "got one") })
+			w.eventually("the line comes back", func() bool {
+				select {
+				case err := <-done:
+					t.Fatalf("the stream ended with %v before the line came back", err)
+				default:
+				}
+				return strings.Contains(out.String(), "got one")
+			})
 			cancel()
 			_ = typed.Close()
 			if err := <-done; !errors.Is(err, context.Canceled) {

@@ -135,6 +135,39 @@ func inMemory(name string) v1.Volume {
 	return v1.Volume{Name: name, VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "sec"}}}
 }
 
+// The volume is the Pod's by its UID: one that is made anew under the name begins with nothing,
+// also while the volume of the first is there.
+//
+// row: CSI-16
+func TestANewPodOfTheNameHasAnEmptyDirOfItsOwn(t *testing.T) {
+	n := start(t, t.TempDir(), mounts(), volumetest.NewObjects())
+	first := podOf(empty("e"))
+	second := first.DeepCopy()
+	second.UID = "another"
+	path := func(p *v1.Pod) string {
+		t.Helper()
+		got, err := n.MountVolumes(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got["e"].Path
+	}
+	old := path(first)
+	expect.NoError(t, os.WriteFile(filepath.Join(old, "kept"), []byte("x"), 0o600))
+	made := path(second)
+	if files, err := os.ReadDir(made); err != nil || len(files) > 0 {
+		t.Errorf("the new Pod finds %v (%v), want an empty directory", files, err)
+	}
+	expect.NoError(t, n.UnmountVolumes(t.Context(), second.UID))
+	if _, err := os.Stat(filepath.Join(old, "kept")); err != nil {
+		t.Errorf("the first Pod's file after the end of the second: got %v, want it kept", err)
+	}
+	expect.NoError(t, n.UnmountVolumes(t.Context(), first.UID))
+	if _, err := os.Stat(old); !os.IsNotExist(err) {
+		t.Errorf("the directory after the end of its Pod: got %v, want it gone", err)
+	}
+}
+
 // row: CSI-16
 func TestVolumeIsMountedUpdatedAndUnmounted(t *testing.T) {
 	root, o := t.TempDir(), volumetest.NewObjects()

@@ -49,7 +49,7 @@ func TestPodsReachPodsTheHostAndOutside(t *testing.T) {
 	}
 }
 
-// row: NET-07
+// row: NET-07, PWK-29
 func TestDelGivesEverythingBack(t *testing.T) {
 	t.Parallel()
 	w := newFixture(t, "10.199.0.0/29") // five Pods at most

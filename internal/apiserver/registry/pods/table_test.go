@@ -2,6 +2,7 @@ package pods
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -179,5 +180,39 @@ func TestTableRow(t *testing.T) {
 	if c := RowConditions(podOf(func(p *v1.Pod) { p.Status.Phase = v1.PodFailed })); len(c) != 1 ||
 		c[0].Message != "The pod failed." {
 		t.Errorf(`got %v, want 1 in c and Message "The pod failed."`, c)
+	}
+}
+
+// The columns are READY, STATUS, RESTARTS and AGE, which is the time since the Pod was made, and
+// for those who ask for more the address, the node, the nominated node and the readiness gates.
+//
+// row: OPS-01
+func TestTableColumns(t *testing.T) {
+	var short, wide []string
+	for _, c := range table().Columns {
+		if c.Priority == 0 {
+			short = append(short, c.Name)
+		} else {
+			wide = append(wide, c.Name)
+		}
+	}
+	if got := strings.Join(short, ","); got != "Name,Ready,Status,Restarts,Age" {
+		t.Errorf("got the columns %s, want Name,Ready,Status,Restarts,Age", got)
+	}
+	if got := strings.Join(wide, ","); got != "IP,Node,Nominated Node,Readiness Gates" {
+		t.Errorf("got the wide columns %s, want IP,Node,Nominated Node,Readiness Gates", got)
+	}
+	made := podOf(func(p *v1.Pod) {
+		p.Name, p.CreationTimestamp = "web", timeAt(100)
+		p.Spec.NodeName, p.Status.PodIP, p.Status.NominatedNodeName = "n1", "10.0.0.9", "n2"
+		p.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "x/a"}, {ConditionType: "x/b"}}
+		p.Status.Conditions = []v1.PodCondition{{Type: "x/b", Status: v1.ConditionTrue}}
+	})
+	for after, age := range map[int64]string{0: "0s", 5: "5s", 119: "119s", 3 * 60: "3m", 5 * 3600: "5h",
+		49 * 3600: "2d1h", 30 * 24 * 3600: "30d"} {
+		got := fmt.Sprint(Row(made, timeAt(100+after)))
+		if want := "[web 0/1 Pending 0 " + age + " 10.0.0.9 n1 n2 1/2]"; got != want {
+			t.Errorf("%d s after it was made: got %s, want %s", after, got, want)
+		}
 	}
 }

@@ -269,7 +269,7 @@ func (r *rig) unmount(uid types.UID) {
 
 const stagingPath = "plugins/kubernetes.io/csi/disk.example.com/%x/globalmount"
 
-// row: CSI-05, CSI-06, CSI-07, CSI-09
+// row: CSI-02, CSI-05, CSI-06, CSI-07, CSI-09
 func TestOneVolumeOfTwoPods(t *testing.T) {
 	r := newRig(t)
 	m := r.mount(claiming("a"))
@@ -305,6 +305,37 @@ func TestOneVolumeOfTwoPods(t *testing.T) {
 	r.calls("NodeUnpublishVolume", "NodeUnstageVolume")
 	if left, _ := filepath.Glob(filepath.Join(r.root, "plugins/kubernetes.io/csi/*/*")); len(left) > 0 {
 		t.Errorf("left on the node: %v", left)
+	}
+}
+
+// Of a driver that has a controller service too the kubelet calls the node service only, on the
+// socket that the driver is registered with: to make and attach volumes is not its work.
+//
+// row: CSI-01
+func TestTheKubeletCallsTheNodeServiceAlone(t *testing.T) {
+	r := newRig(t)
+	r.driver.Stop()
+	r.driver = (&csitest.Driver{Name: "disk.example.com", Controls: []csipb.ControllerServiceCapability_RPC_Type{
+		csipb.ControllerServiceCapability_RPC_PUBLISH_UNPUBLISH_VOLUME,
+		csipb.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME},
+		Capabilities: []csipb.NodeServiceCapability_RPC_Type{
+			csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME}}).Start(t)
+	r.start()
+	r.register()
+	made, err := r.driver.CreateVolume(t.Context(), &csipb.CreateVolumeRequest{Name: "1",
+		VolumeCapabilities: []*csipb.VolumeCapability{{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := made.GetVolume().GetVolumeId()
+	r.pv.Spec.CSI.VolumeHandle = id
+	_ = r.driver.Calls()
+	r.mount(claiming("a"))
+	r.unmount("a")
+	want := []string{"NodeStageVolume " + id, "NodePublishVolume " + id, "NodeUnpublishVolume " + id,
+		"NodeUnstageVolume " + id}
+	if d := cmp.Diff(want, r.driver.Calls()); d != "" {
+		t.Errorf("calls of the driver (-want +got):\n%s", d)
 	}
 }
 
@@ -363,7 +394,7 @@ func TestADriverThatHangsKeepsItsOwnPodOnly(t *testing.T) {
 
 // An attachment that is not attached, or is another node's, is none: nothing is staged.
 //
-// row: CSI-04
+// row: CSI-02, CSI-04
 func TestNothingIsStagedWithoutItsAttachment(t *testing.T) {
 	name := csi.UniqueVolumeName("disk.example.com", handle)
 	for what, c := range map[string]struct {
