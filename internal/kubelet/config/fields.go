@@ -184,7 +184,7 @@ func inertFields() []Field {
 // HonouredGates are the gates that something in Gantry asks.
 func HonouredGates() []string {
 	return []string{"AllAlpha", "AllBeta", "CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions",
-		"CustomCPUCFSQuotaPeriod", "KubeletCrashLoopBackOffMax",
+		"CustomCPUCFSQuotaPeriod", "HugepageAwareEviction", "KubeletCrashLoopBackOffMax",
 		"KubeletEnsureSecretPulledImages", "KubeletServiceAccountTokenForCredentialProviders", "MemoryQoS",
 		"ResourceHealthStatus", "CSIVolumeHealth",
 		"PodLevelResourceManagers"}
