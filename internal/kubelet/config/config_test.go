@@ -307,11 +307,11 @@ func TestPresets(t *testing.T) {
 }
 
 func TestFieldsWithoutEffectAreNamed(t *testing.T) {
-	text := "maxPods: 7\ncpuManagerPolicy: static\nprotectKernelDefaults: true\nhairpinMode: none\nevictionHard: " +
+	text := "maxPods: 7\ncpuManagerPolicy: static\npodCIDR: 10.0.0.0/24\nhairpinMode: none\nevictionHard: " +
 		"{memory.available: 1Gi}\nfeatureGates: {EventedPLEG: true, CustomCPUCFSQuotaPeriod: true, ImageVolume: " +
 		"true}\n"
 	got := load(t, Sources{File: write(t, t.TempDir(), "c.yaml", text)}).Inert
-	for _, w := range []string{"hairpinMode", "protectKernelDefaults", "featureGates.EventedPLEG"} {
+	for _, w := range []string{"hairpinMode", "podCIDR", "featureGates.EventedPLEG"} {
 		if !slices.Contains(got, w) {
 			t.Errorf("%s is not named in %v", w, got)
 		}

@@ -164,7 +164,7 @@ func inertFields() []Field {
 		{"qosReserved", Later, "kubelet/resource"},
 		{"podCIDR", Later, "--pod-cidr"},
 		{"maxOpenFiles", Later, "app"},
-		{"protectKernelDefaults", Later, "linux"},
+		{"protectKernelDefaults", Works, "app/nodeconfig.go; without it the kernel is left as it is"},
 		{"reservedSystemCPUs", Works, "kubelet/cpumanager"},
 		{"showHiddenMetricsForVersion", Later, "metrics"},
 		{"systemReservedCgroup", Works, "app/noderole"},
