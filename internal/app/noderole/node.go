@@ -156,6 +156,8 @@ func (n *Role) Build() (*Node, error) {
 		stopEvents()
 		return nil, err
 	}
+	warnOfSwap(machine.SwapBytes, func() (bool, error) { return mount.KeepsTmpfsFromSwap(p.KubeletDir()) }, recorder,
+		p.NodeName)
 	status := n.statusOptions(machine, disk, end, recorder)
 	status.Started, status.Sources.VolumesInUse, status.Sources.Extended = api.startup, k.VolumesInUse, k.Extended
 	status.Sources.Pressure = evictions.pressure
