@@ -72,6 +72,7 @@ func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubelet
 			Root: a.rootDir(), Logs: n.config.PodLogsDir, Pods: resources.PodsPath(),
 			PodPath: resources.PodPath,
 		},
+		System:  func() map[string]string { return systemCgroups(n.config.ContainerRuntimeEndpoint) },
 		DiskAge: n.config.VolumeStatsAggPeriod.Duration,
 	})
 	return a, nil
