@@ -271,7 +271,9 @@ func (c *Cluster) startControllers() error {
 				Informers: informers.NewSharedInformerFactory(client, 0), Journal: c.log.SinkFor("controllers", ""),
 				RootCA: ca, NodeQuarantine: c.o.nodeQuarantine, NodeMonitorGracePeriod: c.o.monitorGrace,
 				HorizontalPodAutoscaling: c.o.autoscaling, ServiceAccountToken: tokens.IssueLegacy,
-				PodGroups: c.o.features.GenericWorkload},
+				PodGroups: c.o.features.GenericWorkload,
+				Volumes: controllerruntime.Volumes{
+					NoUnusedClaims: c.o.features.NoPersistentVolumeClaimUnusedSinceTime}},
 			As: func(account string) (kubernetes.Interface, metadata.Interface, error) {
 				cfg := as(serviceaccount.MakeUsername("kube-system", account),
 					serviceaccount.MakeGroupNames("kube-system")...)

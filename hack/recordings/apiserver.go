@@ -142,7 +142,8 @@ func runControllers(ctx context.Context, cfg *rest.Config, files *pki.Files) err
 	go func() { // a controller that cannot run shows in the cases that wait for it
 		_ = control.Run(ctx, control.Options{
 			Deps: controllerruntime.ControllerContext{Client: client, Metadata: meta,
-				Informers: informers.NewSharedInformerFactory(client, 0), Journal: journal.Discard{}, RootCA: ca},
+				Informers: informers.NewSharedInformerFactory(client, 0), Journal: journal.Discard{}, RootCA: ca,
+				Volumes: controllerruntime.Volumes{NoUnusedClaims: true}}, // v1.36.3 was recorded
 			Only: recordedControllers,
 		})
 	}()

@@ -34,7 +34,8 @@ func admissionOrder() []string {
 		"PersistentVolumeClaimResize", "RuntimeClass",
 		"CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest", "CertificateSubjectRestriction",
 		"DefaultIngressClass",
-		"DenyServiceExternalIPs", "PodTopologyLabels", "PodResize",
+		"DenyServiceExternalIPs", "PodTopologyLabels", "NodeDeclaredFeatureValidator",
+		"PodResize",
 		mutatingPolicy, "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook",
 		"ResourceQuota", "AlwaysDeny",
 	}

@@ -51,6 +51,8 @@ func recordFeatureMetrics(f features.Features) {
 	feature.RecordFeatureInfo(ctx, "GenericWorkload", "BETA", f.GenericWorkload)
 	feature.RecordFeatureInfo(ctx, "CSIVolumeHealth", "ALPHA", f.CSIVolumeHealth)
 	feature.RecordFeatureInfo(ctx, "HPAScaleToZero", "BETA", !f.NoHPAScaleToZero)
+	feature.RecordFeatureInfo(ctx, "PersistentVolumeClaimUnusedSinceTime", "BETA",
+		!f.NoPersistentVolumeClaimUnusedSinceTime)
 	feature.RecordFeatureInfo(ctx, "CrossNamespaceVolumeDataSource", "ALPHA", f.CrossNamespaceVolumeDataSource)
 	e := newEffectiveVersion(false)
 	binary, emulated, least := e.BinaryVersion().String(), e.EmulationVersion().String(),

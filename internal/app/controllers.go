@@ -46,9 +46,10 @@ type ControllersOptions struct {
 	NodeMonitorGracePeriod time.Duration
 	// TokenKeyFile is the key that signs the tokens in Secrets; "": none are made.
 	TokenKeyFile string
-	// TokenCleanUpPeriod and PodGroups are as in controllerruntime.ControllerContext.
+	// TokenCleanUpPeriod, PodGroups and Volumes are as in controllerruntime.ControllerContext.
 	TokenCleanUpPeriod time.Duration
 	PodGroups          bool
+	Volumes            controllerruntime.Volumes
 
 	pods cache.ListerWatcher // of a server in this process; nil means by the configuration
 }
@@ -143,7 +144,7 @@ func (o ControllersOptions) tokenIssuer() (func(*corev1.ServiceAccount, *corev1.
 func (o ControllersOptions) controllersConfig(ctx context.Context, d controllerruntime.ControllerContext) error {
 	d.Journal, d.NodeRanges, d.HorizontalPodAutoscaling = o.Journal, o.Ranges, o.HorizontalPodAutoscaling
 	d.LegacyTokenCleanUpPeriod, d.PodGroups = o.TokenCleanUpPeriod, o.PodGroups
-	d.NodeMonitorGracePeriod = o.NodeMonitorGracePeriod
+	d.NodeMonitorGracePeriod, d.Volumes = o.NodeMonitorGracePeriod, o.Volumes
 	return control.Run(ctx, control.Options{
 		Without: o.Without, Deps: d,
 		As: func(account string) (kubernetes.Interface, metadata.Interface, error) {

@@ -26,6 +26,7 @@ type Up struct {
 	Node     nodeFlags
 	HPA      options.HorizontalPodAutoscaling
 	Nodes    options.NodeLifecycle
+	Volumes  options.Volumes
 	Tokens   options.ServiceAccountTokens
 	Page     Dashboard
 	StopPods bool
@@ -186,7 +187,8 @@ func (u *Up) runComponents(ctx context.Context, c runningCluster) error {
 				HorizontalPodAutoscaling: &u.HPA.HorizontalPodAutoscaling, TokenKeyFile: files.ServiceAccount.Key,
 				TokenCleanUpPeriod:     u.Tokens.CleanUpPeriod,
 				NodeMonitorGracePeriod: u.Nodes.MonitorGracePeriod,
-				PodGroups:              u.Instance.APIServer.Gates.GenericWorkload})
+				PodGroups:              u.Instance.APIServer.Gates.GenericWorkload,
+				Volumes:                u.Volumes.Config(u.Instance.APIServer.Gates.Features)})
 
 		},
 		func(ctx context.Context) error { return u.proxy(ctx, c) },

@@ -13,8 +13,9 @@ type PressureAsk struct {
 }
 
 // WithNodePressure adds how far a node is from evictions, and who would go, to an answer about it
-// or about one of its Pods. Unasked it adds nothing about thresholds that are not near, nor to the
-// answer about a Pod that would not be among the first to go.
+// or about one of its Pods. Unasked it adds of thresholds that are not near the first alone, to the
+// answer about a node, and nothing to the answer about a Pod that would not be among the first to
+// go.
 func WithNodePressure(a *Answer, ask PressureAsk, f *nodepressure.Foresight) {
 	add := withPressureOfNode
 	if ask.Kind == "pod" {
@@ -24,6 +25,9 @@ func WithNodePressure(a *Answer, ask PressureAsk, f *nodepressure.Foresight) {
 		if m.Near || ask.Asked {
 			add(a, ask, f, m)
 		}
+	}
+	if ask.Kind == "node" && len(f.Margins) > 0 && !ask.Asked && !f.Margins[0].Near {
+		a.Facts = append(a.Facts, "no eviction is near; the nearest threshold: "+f.Margins[0].Text())
 	}
 	if ask.Kind == "node" && len(f.Margins) > 0 && (ask.Asked || f.Margins[0].Near) {
 		a.Fixes = append(a.Fixes, commandFix("see the order of all Pods and try changes",

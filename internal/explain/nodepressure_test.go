@@ -41,7 +41,8 @@ func TestNodePressureWhereItIsNear(t *testing.T) {
 		of   *nodepressure.Foresight
 		want string // in the answer; empty: nothing is added
 	}{
-		{"a healthy node", PressureAsk{Kind: "node", Name: "n"}, far, ""},
+		{"a healthy node", PressureAsk{Kind: "node", Name: "n"}, far,
+			"no eviction is near; the nearest threshold: memory.available: 2Gi of 4Gi available"},
 		{"a healthy Pod", PressureAsk{Kind: "pod", Namespace: "shop", Name: "web"}, far, ""},
 		{"a critical Pod", PressureAsk{Kind: "pod", Namespace: "shop", Name: "dns"}, near, ""},
 		{"first", PressureAsk{Kind: "pod", Namespace: "shop", Name: "web"}, near,

@@ -18,6 +18,8 @@ type Features struct {
 	// claims may be made from a source in another namespace (KEP-3294)
 	CrossNamespaceVolumeDataSource bool
 	NoHPAScaleToZero               bool // HorizontalPodAutoscalers have at least one replica (KEP-2021)
+	// claims do not tell since when no Pod names them (KEP-5541); nor do they as of v1.36
+	NoPersistentVolumeClaimUnusedSinceTime bool
 }
 
 // knownGates are gates of v1.36 that became a part of another one.
@@ -35,8 +37,8 @@ func Parse(gates map[string]bool) (Features, error) {
 	var f Features
 	known := map[string]*bool{"GenericWorkload": &f.GenericWorkload, "CBORServingAndStorage": &f.CBORServingAndStorage,
 		"CSIVolumeHealth": &f.CSIVolumeHealth, "CrossNamespaceVolumeDataSource": &f.CrossNamespaceVolumeDataSource}
-	scaleToZero := true
-	known["HPAScaleToZero"] = &scaleToZero
+	scaleToZero, unusedSince := true, true
+	known["HPAScaleToZero"], known["PersistentVolumeClaimUnusedSinceTime"] = &scaleToZero, &unusedSince
 	for _, name := range slices.Sorted(maps.Keys(gates)) {
 		if slices.Contains(lockedGates, name) {
 			if !gates[name] {
@@ -54,7 +56,7 @@ func Parse(gates map[string]bool) (Features, error) {
 		}
 		*at = gates[name]
 	}
-	f.NoHPAScaleToZero = !scaleToZero
+	f.NoHPAScaleToZero, f.NoPersistentVolumeClaimUnusedSinceTime = !scaleToZero, !unusedSince
 	return f, nil
 }
 
@@ -66,7 +68,7 @@ func (f *Features) Emulate(versions []string) error {
 		case "1.37":
 			f.V136 = false
 		case "1.36":
-			f.V136 = true
+			f.V136, f.NoPersistentVolumeClaimUnusedSinceTime = true, true
 		default:
 			return fmt.Errorf("%q: want 1.36 or 1.37, or kube=1.36 or kube=1.37", v)
 		}

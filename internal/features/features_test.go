@@ -13,8 +13,8 @@ func TestVersionsAreEmulated(t *testing.T) {
 		err      string
 	}{
 		{nil, Features{}, ""},
-		{[]string{"1.36"}, Features{V136: true}, ""},
-		{[]string{"kube=1.36"}, Features{V136: true}, ""},
+		{[]string{"1.36"}, Features{V136: true, NoPersistentVolumeClaimUnusedSinceTime: true}, ""},
+		{[]string{"kube=1.36"}, Features{V136: true, NoPersistentVolumeClaimUnusedSinceTime: true}, ""},
 		{[]string{"1.37"}, Features{}, ""},
 		{[]string{"1.35"}, Features{}, `"1.35": want 1.36 or 1.37`},
 		{[]string{"wardle=1.2"}, Features{}, "want 1.36 or 1.37"},
@@ -52,6 +52,8 @@ func TestGatesAreReadAndUnknownOnesRefused(t *testing.T) {
 		{map[string]bool{"CrossNamespaceVolumeDataSource": true}, nil,
 			Features{CrossNamespaceVolumeDataSource: true}, ""},
 		{map[string]bool{"HPAScaleToZero": false}, nil, Features{NoHPAScaleToZero: true}, ""},
+		{map[string]bool{"PersistentVolumeClaimUnusedSinceTime": false}, nil,
+			Features{NoPersistentVolumeClaimUnusedSinceTime: true}, ""},
 		{map[string]bool{"HPAScaleToZero": true}, nil, Features{}, ""},
 		{map[string]bool{"Nonsense": true}, nil, Features{}, "unrecognized feature gate: Nonsense"},
 		{map[string]bool{"SidecarContainers": true, "PodReadyToStartContainersCondition": true,

@@ -129,6 +129,9 @@ func (k *Kubelet) cleanupOrphanedPodCgroups() error {
 	return errors.Join(errs...)
 }
 
+// leftLogsError is that logs of containers cannot be removed.
+type leftLogsError struct{ error }
+
 func (k *Kubelet) cleanupOrphanedPodLogs() error {
 	entries, err := os.ReadDir(k.opts.LogDir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -140,7 +143,10 @@ func (k *Kubelet) cleanupOrphanedPodLogs() error {
 			errs = append(errs, os.RemoveAll(filepath.Join(k.opts.LogDir, e.Name())))
 		}
 	}
-	return errors.Join(append(errs, err)...)
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return leftLogsError{err}
+	}
+	return nil
 }
 
 // orphanContainer is a container as far as its end needs it: its preStop hook, and the ports that

@@ -37,7 +37,7 @@ func (k *Kubelet) PodCleanedUp(uid types.UID) bool {
 }
 
 // DeleteAllUnusedContainers removes from the runtime the containers and sandboxes of Pods that have
-// ended, also of those that are still in the API.
+// ended, also of those that are still in the API. An event of the node tells of a failure.
 func (k *Kubelet) DeleteAllUnusedContainers(ctx context.Context) error {
 	pool := k.workers()
 	if pool == nil {
@@ -59,7 +59,17 @@ func (k *Kubelet) DeleteAllUnusedContainers(ctx context.Context) error {
 			}
 		}
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	k.tellContainerGC(err)
+	return err
+}
+
+// tellContainerGC says in an event of the node that what containers left cannot be removed.
+func (k *Kubelet) tellContainerGC(err error) {
+	if err != nil {
+		k.events.Event(&v1.ObjectReference{Kind: "Node", Name: k.opts.NodeName, UID: types.UID(k.opts.NodeName)},
+			v1.EventTypeWarning, "ContainerGCFailed", err.Error())
+	}
 }
 
 // DeleteUnusedImages removes the images that no Pod of the node uses, whatever their age.

@@ -232,3 +232,27 @@ func TestDeadContainersAreReclaimed(t *testing.T) {
 		}
 	})
 }
+
+// What containers left and cannot be removed is told in an event of the node: once as long as the
+// cause of logs that stay is the same.
+func TestContainersThatStayAreTold(t *testing.T) {
+	underPressure(t, eviction.NodeFsAvailable, func(p *pressure) {
+		done := pod("done", scriptContainer("app", "exit 3"))
+		done.Spec.RestartPolicy = v1.RestartPolicyNever
+		p.create(done)
+		p.advance(8 * time.Second)
+		p.phase("done", v1.PodFailed)
+		if n := p.events.count("ContainerGCFailed"); n != 0 {
+			t.Errorf("got %d events ContainerGCFailed before anything failed, want 0", n)
+		}
+		if err := p.fake.Fault("RemoveContainer", "error(the layer is busy)"); err != nil {
+			t.Fatal(err)
+		}
+		p.set(9)
+		p.advance(2 * time.Second)
+		if !strings.Contains(p.events.text(), "ContainerGCFailed: ") ||
+			!strings.Contains(p.events.text(), "the layer is busy") {
+			t.Errorf("got events\n%s\nwant ContainerGCFailed with the cause", p.events.text())
+		}
+	})
+}

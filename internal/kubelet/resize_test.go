@@ -25,9 +25,11 @@ func asking(c v1.Container, requests, limits v1.ResourceList) v1.Container {
 func (r *rig) resize(name, container string, requests, limits v1.ResourceList) {
 	r.t.Helper()
 	p := r.get(name).DeepCopy()
-	for i := range p.Spec.Containers {
-		if c := &p.Spec.Containers[i]; c.Name == container {
-			c.Resources = v1.ResourceRequirements{Requests: requests, Limits: limits}
+	for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {
+		for i := range list {
+			if c := &list[i]; c.Name == container {
+				c.Resources = v1.ResourceRequirements{Requests: requests, Limits: limits}
+			}
 		}
 	}
 	r.update(p)
@@ -101,6 +103,36 @@ func TestResizeInPlace(t *testing.T) {
 		r.advance(time.Minute)
 		if n := r.fake.Count("UpdateContainerResources"); n != 1 {
 			t.Errorf("%d updates of a settled Pod, want 1", n)
+		}
+	})
+}
+
+// A running init container gets its new size as it runs; it is not started again for it, whatever
+// its policy says (InPlacePodVerticalScalingInitContainers).
+func TestResizeOfARunningInitContainer(t *testing.T) {
+	runTest(t, func(r *rig) {
+		p := pod("web", scriptContainer("app", runs))
+		init := asking(scriptContainer("setup", runs), amounts("100m", "32Mi"), amounts("200m", "64Mi"))
+		init.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceCPU,
+			RestartPolicy: v1.RestartContainer}}
+		p.Spec.InitContainers = []v1.Container{init}
+		r.create(p)
+		r.resize("web", "setup", amounts("300m", "48Mi"), amounts("500m", "96Mi"))
+		got := r.get("web")
+		st := got.Status.InitContainerStatuses[0]
+		if st.State.Running == nil || st.RestartCount != 0 {
+			t.Errorf("got state %+v, restarted %d times, want it running as before", st.State, st.RestartCount)
+		}
+		if st.Resources == nil || st.Resources.Limits.Cpu().String() != "500m" ||
+			st.AllocatedResources.Memory().String() != "48Mi" {
+			t.Errorf("got %+v, allocated %v, want limit 500m and allocated 48Mi\n%s", st.Resources,
+				st.AllocatedResources, r.facts.text())
+		}
+		if c := condition(got, v1.PodResizeInProgress); c != nil {
+			t.Errorf("got %+v, want no resize in progress", c)
+		}
+		if n := r.fake.Count("UpdateContainerResources"); n != 1 {
+			t.Errorf("got %d updates, want 1", n)
 		}
 	})
 }

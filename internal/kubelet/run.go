@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -155,6 +156,9 @@ func (k *Kubelet) housekeeping(ctx context.Context) {
 		if err := k.cleanupOrphanedResources(ctx); err != nil && ctx.Err() == nil {
 			if text = err.Error(); text != last {
 				klog.FromContext(ctx).Error(err, "Cannot clear away what no Pod owns, trying again")
+				if left, ok := errors.AsType[leftLogsError](err); ok {
+					k.tellContainerGC(left)
+				}
 			}
 		}
 		last = text

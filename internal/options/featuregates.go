@@ -34,7 +34,8 @@ func (g *FeatureGates) featureGateFlag(f *pflag.FlagSet) {
 		"NAME=true,… of what is off by default: GenericWorkload (Workload, PodGroup and gang scheduling, KEP-4671), "+
 			"CBORServingAndStorage (CBOR beside JSON and protobuf, KEP-4222), CSIVolumeHealth (the health of CSI "+
 			"volumes, KEP-1432), CrossNamespaceVolumeDataSource (claims made from another namespace's, KEP-3294); "+
-			"HPAScaleToZero=false refuses autoscalers without replicas")
+			"HPAScaleToZero=false refuses autoscalers without replicas, PersistentVolumeClaimUnusedSinceTime=false "+
+			"leaves out the condition Unused of claims (KEP-5541)")
 }
 
 func (g *FeatureGates) flags(f *pflag.FlagSet) {

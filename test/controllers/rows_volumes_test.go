@@ -90,7 +90,17 @@ spec:
 		}, func(w *instance) error { return w.hasEvent("ExternalExpanding") }}}},
 	{name: "pvcprotection", steps: []step{
 		{func(w *instance) {
-			w.make(node + "---\n" + claim + "---\n" + claimUser)
+			bindVolume(w)
+			w.make(node)
+		}, fieldIs("PersistentVolumeClaim/data", "status.conditions[0].reason", "NoPodsUsingPVC")},
+		{makes(claimUser), fieldIs("PersistentVolumeClaim/data", "status.conditions[0].reason", "PodUsingPVC")},
+		{deletes("Pod/user"), fieldIs("PersistentVolumeClaim/data", "status.conditions[0].status", "True")},
+		{func(w *instance) {
+			w.delete("PersistentVolume/NS-v")
+			w.delete("PersistentVolumeClaim/data")
+		}, isGone("PersistentVolumeClaim/data")},
+		{func(w *instance) {
+			w.make(claim + "---\n" + claimUser)
 			w.make("kind: PersistentVolumeClaim\nmetadata: {name: unused}\nspec: {accessModes: [ReadWriteOnce], " +
 				"resources: {requests: {storage: 1Gi}}}\n")
 			w.delete("PersistentVolumeClaim/data")

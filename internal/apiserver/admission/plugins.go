@@ -10,6 +10,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/admission/defaultstorageclass"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/defaulttolerationseconds"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/limitranger"
+	"github.com/gantry-project/gantry/internal/apiserver/admission/nodedeclaredfeatures"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/noderestriction"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/nodetaint"
 	"github.com/gantry-project/gantry/internal/apiserver/admission/persistentvolumeclaimresize"
@@ -50,6 +51,7 @@ func Plugins(o Options) []Plugin {
 		{"CertificateSubjectRestriction", newFactory(certificates.NewSubjectRestriction)},
 		{"DefaultIngressClass", newFactory(defaultingressclass.New)},
 		{"PodTopologyLabels", newFactory(podtopologylabels.New)},
+		{"NodeDeclaredFeatureValidator", newFactory(nodedeclaredfeatures.New)},
 		{"PodResize", newFactory(podresize.New)},
 		{"ResourceQuota", resourcequota.New},
 	}

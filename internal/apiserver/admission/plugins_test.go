@@ -997,7 +997,8 @@ func TestPluginNamesAreUpstreams(t *testing.T) {
 	want := "LimitRanger ServiceAccount NodeRestriction TaintNodesByCondition PodSecurity Priority " +
 		"DefaultTolerationSeconds DefaultStorageClass PodGroupProtection PersistentVolumeClaimResize RuntimeClass " +
 		"CertificateApproval CertificateSigning ClusterTrustBundleAttest CertificateSubjectRestriction " +
-		"DefaultIngressClass PodTopologyLabels PodResize ResourceQuota"
+		"DefaultIngressClass PodTopologyLabels " +
+		"NodeDeclaredFeatureValidator PodResize ResourceQuota"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("plugins %s", got)
 	}

@@ -69,6 +69,20 @@ func (n *Role) evictionConfig() (eviction.Config, error) {
 	return kubeconfig.EvictionConfig(n.config, n.eviction.defaultHard, n.eviction.ranking)
 }
 
+// evictionMemory is what memory.available is counted from: the machine's memory without what is set
+// aside as huge pages, which no cgroup counts as use and no process gets otherwise; all of it with
+// the gate HugepageAwareEviction off.
+func (n *Role) evictionMemory(m proc.Machine) int64 {
+	left := int64(m.MemoryBytes)
+	if gates, err := kubeconfig.ResolveGates(n.config.FeatureGates); err != nil || !gates.On("HugepageAwareEviction") {
+		return left
+	}
+	for _, bytes := range m.HugePages {
+		left -= bytes
+	}
+	return max(left, 0)
+}
+
 // attachEviction makes the manager; before anything runs. changed has the node's status written.
 func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, changed func()) error {
 	config, err := n.evictionConfig()

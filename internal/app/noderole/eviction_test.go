@@ -13,6 +13,7 @@ import (
 
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
+	"github.com/gantry-project/gantry/internal/linux/proc"
 )
 
 // row: EVC-18
@@ -35,6 +36,29 @@ func TestRankingOfEvictions(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(),
 		`--eviction-ranking: there is no eviction ranking "oldest"; there are upstream, seed-001, seed-003`) {
 		t.Errorf("got %v, want the flag named and what there is", err)
+	}
+}
+
+// What is set aside as huge pages is no memory that processes may have, unless the gate is off.
+//
+// row: EVC-13
+func TestHugePagesAreNotAvailableMemory(t *testing.T) {
+	huge := map[string]int64{"2Mi": 1 << 30, "1Gi": 2 << 30}
+	for _, c := range []struct {
+		what string
+		huge map[string]int64
+		gate map[string]bool
+		want int64
+	}{
+		{"no huge pages", map[string]int64{"2Mi": 0}, nil, 8 << 30},
+		{"two sizes", huge, nil, 5 << 30},
+		{"more than there is", map[string]int64{"1Gi": 9 << 30}, nil, 0},
+		{"gate off", huge, map[string]bool{"HugepageAwareEviction": false}, 8 << 30},
+	} {
+		n := &Role{config: &kubeletconfig.KubeletConfiguration{FeatureGates: c.gate}}
+		if got := n.evictionMemory(proc.Machine{MemoryBytes: 8 << 30, HugePages: c.huge}); got != c.want {
+			t.Errorf("%s: got %d bytes to count memory.available from, want %d", c.what, got, c.want)
+		}
 	}
 }
 

@@ -47,6 +47,28 @@ func (n *KubeletOptions) KubeletFlags(f *pflag.FlagSet) {
 		"order in which Pods leave a node that is short of something: "+strings.Join(eviction.Rankings(), ", ")+
 			"; that of the preset when empty, else upstream's")
 	f.BoolVar(&n.registerNode, "register-node", true, "create the Node object")
+	inertFlags(f)
+}
+
+// inertFlags are flags of upstream's kubelet that are taken and do nothing, so that a command line
+// written for it starts; who gives one is told.
+func inertFlags(f *pflag.FlagSet) {
+	for name, why := range map[string]string{
+		"cert-dir":                       "certificates are kept in the data directory",
+		"experimental-mounter-path":      "it is deprecated upstream",
+		"runtime-cgroups":                "the runtime's cgroup is found by its process",
+		"minimum-container-ttl-duration": "it is deprecated upstream; use --eviction-hard or --eviction-soft",
+		"maximum-dead-containers":        "it is deprecated upstream; use --eviction-hard or --eviction-soft",
+		"maximum-dead-containers-per-container": "it is deprecated upstream; use --eviction-hard or " +
+			"--eviction-soft",
+	} {
+		if f.Lookup(name) == nil {
+			f.String(name, "", "no effect: "+why)
+			// MarkDeprecated only fails for a flag that is not there, or without a text.
+			_ = f.MarkDeprecated(name, "it has no effect: "+why)
+			f.Lookup(name).Hidden = false
+		}
+	}
 }
 
 // Role makes the description of a node from the flags.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"time"
 
@@ -28,6 +29,7 @@ import (
 	kubeletresource "github.com/gantry-project/gantry/internal/kubelet/resource"
 	"github.com/gantry-project/gantry/internal/kubelet/server"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
+	"github.com/gantry-project/gantry/internal/linux/kmsg"
 	"github.com/gantry-project/gantry/internal/linux/loop"
 	"github.com/gantry-project/gantry/internal/linux/mount"
 	"github.com/gantry-project/gantry/internal/linux/proc"
@@ -156,6 +158,8 @@ func (n *Role) Build() (*Node, error) {
 		stopEvents()
 		return nil, err
 	}
+	warnOfSwap(machine.SwapBytes, func() (bool, error) { return mount.KeepsTmpfsFromSwap(p.KubeletDir()) }, recorder,
+		p.NodeName)
 	status := n.statusOptions(machine, disk, end, recorder)
 	status.Started, status.Sources.VolumesInUse, status.Sources.Extended = api.startup, k.VolumesInUse, k.Extended
 	status.Sources.Pressure = evictions.pressure
@@ -283,6 +287,7 @@ func (n *Role) loops(k *kubelet.Kubelet, port *server.Server, api *nodeAPI) []fu
 		func(ctx context.Context) error { return healthz(ctx, n.config, port.HealthHandler()) },
 		func(ctx context.Context) error { return readOnly(ctx, n.config, port.ReadOnlyHandler()) },
 		api.logRotator.Run,
+		oomWatcher{n.instance.NodeName, api.events, func() (io.ReadCloser, error) { return kmsg.Open(kmsg.Path) }}.run,
 		func(ctx context.Context) error {
 			n.engine.followImages(ctx, api.events, n.instance.NodeName)
 			return nil

@@ -39,7 +39,7 @@ type nodeAPI struct {
 	kubelet    *kubelet.Kubelet // from attach on
 	started    time.Time
 	cgroups    int // version of the hierarchy
-	// of the machine
+	// memory.available is counted from it: see evictionMemory
 	memoryBytes int64
 	resources   kubeletresource.Options // how Pods' cgroups are named and sized
 }
@@ -51,7 +51,7 @@ func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubelet
 		return nil, err
 	}
 	a := &nodeAPI{n: n, metrics: n.engine.Metrics, started: time.Now(), cgroups: tree.Version(),
-		memoryBytes: int64(machine.MemoryBytes), resources: resources}
+		memoryBytes: n.evictionMemory(machine), resources: resources}
 	engine := n.engine.Client.ProbeRuntime()
 	a.logRotator = rotation.New(rotation.Deps{
 		Pods: a.pods, Runtime: engine, Dir: n.config.PodLogsDir, Policy: policy,
@@ -72,6 +72,7 @@ func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubelet
 			Root: a.rootDir(), Logs: n.config.PodLogsDir, Pods: resources.PodsPath(),
 			PodPath: resources.PodPath,
 		},
+		System:  func() map[string]string { return systemCgroups(n.config.ContainerRuntimeEndpoint) },
 		DiskAge: n.config.VolumeStatsAggPeriod.Duration,
 	})
 	return a, nil

@@ -2,6 +2,7 @@ package noderole
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -129,6 +130,11 @@ func applyHostSettings(c *kubeletconfig.KubeletConfiguration) error {
 			fmt.Errorf("kubelet is configured to not run on a host using cgroup v1. cgroup v1 support is unsupported "+
 				"and will be removed in a future release"), "failCgroupV1: false")
 	}
+	if c.ProtectKernelDefaults {
+		if err := checkKernelTunables("/proc/sys"); err != nil {
+			return cli.WithFix(err, "set these by sysctl, or protectKernelDefaults: false")
+		}
+	}
 	const score = "/proc/self/oom_score_adj"
 	want := strconv.Itoa(int(*c.OOMScoreAdj))
 	if now, err := os.ReadFile(score); err == nil && strings.TrimSpace(string(now)) == want {
@@ -138,6 +144,34 @@ func applyHostSettings(c *kubeletconfig.KubeletConfiguration) error {
 		return cli.WithFix(fmt.Errorf("oomScoreAdj %s: %w", want, err), "run as root, or leave oomScoreAdj out")
 	}
 	return nil
+}
+
+// kernelTunables are what upstream's kubelet sets, or with protectKernelDefaults demands: memory is
+// promised without a bound, a kernel that is out of memory kills and does not panic, one that
+// fails boots again, and containers have keys enough.
+var kernelTunables = []struct {
+	name string
+	want int
+}{{"vm/overcommit_memory", 1}, {"vm/panic_on_oom", 0}, {"kernel/panic", 10}, {"kernel/panic_on_oops", 1},
+	{"kernel/keys/root_maxkeys", 1000000}, {"kernel/keys/root_maxbytes", 25000000}}
+
+// checkKernelTunables compares them with what is below dir, which is /proc/sys.
+func checkKernelTunables(dir string) error {
+	var errs []error
+	for _, t := range kernelTunables {
+		text, err := os.ReadFile(filepath.Join(dir, t.name))
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if is, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil {
+			errs = append(errs, err)
+		} else if is != t.want {
+			errs = append(errs, fmt.Errorf("invalid kernel flag: %v, expected value: %v, actual value: %v", t.name,
+				t.want, is))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // diskOf measures the file system that a path is on.

@@ -1,6 +1,8 @@
 package noderole
 
 import (
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,5 +31,45 @@ func TestBadKubeletConfigurationNamesTheField(t *testing.T) {
 			"KubeletConfiguration") {
 			t.Errorf("%q: got %v, want an error that names %s", content, err, want)
 		}
+	}
+}
+
+// With protectKernelDefaults a kernel that is tuned otherwise than upstream's kubelet tunes it ends
+// the start, and each value is named.
+func TestProtectedKernelDefaults(t *testing.T) {
+	good := map[string]string{"vm/overcommit_memory": "1", "vm/panic_on_oom": "0", "kernel/panic": "10",
+		"kernel/panic_on_oops": "1", "kernel/keys/root_maxkeys": "1000000", "kernel/keys/root_maxbytes": "25000000"}
+	for name, c := range map[string]struct {
+		change map[string]string
+		want   []string
+	}{
+		"as upstream sets it": {},
+		"two that are not": {map[string]string{"vm/overcommit_memory": "0", "kernel/panic": "-1"},
+			[]string{"invalid kernel flag: vm/overcommit_memory, expected value: 1, actual value: 0",
+				"invalid kernel flag: kernel/panic, expected value: 10, actual value: -1"}},
+		"one that cannot be read": {map[string]string{"kernel/keys/root_maxkeys": ""}, []string{"invalid syntax"}},
+	} {
+		dir := t.TempDir()
+		tuned := maps.Clone(good)
+		maps.Copy(tuned, c.change)
+		for file, value := range tuned {
+			path := filepath.Join(dir, file)
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755),
+				os.WriteFile(path, []byte(value+"\n"), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := checkKernelTunables(dir)
+		if (err != nil) != (len(c.want) > 0) {
+			t.Errorf("%s: got %v, want an error: %t", name, err, len(c.want) > 0)
+		}
+		for _, want := range c.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want one with %q", name, err, want)
+			}
+		}
+	}
+	if err := checkKernelTunables(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without /proc/sys: got %v, want the missing files named", err)
 	}
 }

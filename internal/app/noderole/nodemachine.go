@@ -6,11 +6,31 @@ import (
 	"os"
 	"strconv"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/cpuset"
 
 	"github.com/gantry-project/gantry/internal/kubelet/machine"
 )
+
+// warnOfSwap tells by an event of the node that what Pods keep in memory may come to a disk: there
+// is swap, and the kernel cannot keep a tmpfs out of it. One that cannot be asked is not told of.
+func warnOfSwap(swapBytes uint64, kept func() (bool, error), events record.EventRecorder, node string) {
+	if swapBytes == 0 {
+		return
+	}
+	if is, err := kept(); err != nil || is {
+		if err != nil {
+			klog.ErrorS(err, "Cannot tell whether volumes in memory stay out of swap")
+		}
+		return
+	}
+	events.Event(&v1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)}, v1.EventTypeWarning,
+		"PossibleMemoryBackedVolumesOnDisk", "The tmpfs noswap option is not supported. Memory-backed volumes (e.g. "+
+			"secrets, emptyDirs, etc.) might be swapped to disk and should no longer be considered secure.")
+}
 
 // machine reads this machine's CPUs and memory; memory is what it has in all, in bytes.
 // reservedSystemCPUs takes the place of the CPU of systemReserved and kubeReserved, as upstream.

@@ -25,6 +25,7 @@ func New(io cli.IO) *cobra.Command {
 	balancers, port, hpa := app.LoadBalancerFlag{}, app.ControllersPort{}, options.HorizontalPodAutoscaling{}
 	election := leaderelection.Flags{}
 	nodes, tokens, gates := options.NodeLifecycle{}, options.ServiceAccountTokens{}, options.FeatureGates{}
+	volumes := options.Volumes{}
 	c := r.Command(&cobra.Command{
 		Use: "controllers", Short: "Run the controllers alone, against a Kubernetes API server",
 		Example: "  gantry controllers --kubeconfig /var/lib/gantry/controllers.kubeconfig --root-ca-file " +
@@ -57,7 +58,8 @@ func New(io cli.IO) *cobra.Command {
 				Signer: signer, Ranges: net.Ranges(services), Journal: sink, Without: balancers.Without(),
 				HorizontalPodAutoscaling: &hpa.HorizontalPodAutoscaling, TokenKeyFile: tokens.KeyFile,
 				NodeMonitorGracePeriod: nodes.MonitorGracePeriod, TokenCleanUpPeriod: tokens.CleanUpPeriod,
-				PodGroups: gates.GenericWorkload})
+				PodGroups: gates.GenericWorkload,
+				Volumes:   volumes.Config(gates.Features)})
 		})
 	})
 	election.Add(c.Flags(), leaseName)
@@ -65,6 +67,7 @@ func New(io cli.IO) *cobra.Command {
 	port.Flags(c.Flags())
 	hpa.Flags(c.Flags())
 	nodes.Flags(c.Flags())
+	volumes.Flags(c.Flags())
 	tokens.Flags(c.Flags())
 	tokens.KeyFlag(c.Flags())
 	gates.GateFlag(c.Flags())

@@ -34,6 +34,7 @@ func New(io cli.IO) *cobra.Command {
 	u.Node.Flags(f)
 	u.HPA.Flags(f)
 	u.Nodes.Flags(f)
+	u.Volumes.Flags(f)
 	u.Tokens.Flags(f)
 	u.Page.Flags(f)
 	u.Log.Flags(f)

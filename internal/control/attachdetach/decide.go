@@ -39,6 +39,8 @@ type In struct {
 	// UnwantedSince is since when no Pod of the attachment's node wants the volume; Now when that
 	// is new.
 	UnwantedSince func(attachment string) time.Time
+	// NoForce waits without end for a node that does not report.
+	NoForce bool
 }
 
 // Event is one about a Pod.
@@ -132,7 +134,7 @@ func (in In) detach(p *Plan, a *storagev1.VolumeAttachment) {
 	if a.DeletionTimestamp == nil && n != nil && slices.Contains(n.Status.VolumesInUse, name) &&
 		!isOutOfService(n) {
 		left := maxWaitForUnmountDuration - in.Now.Sub(in.UnwantedSince(a.Name))
-		if nodeutil.IsReady(n) || left > 0 {
+		if nodeutil.IsReady(n) || in.NoForce || left > 0 {
 			if left > 0 {
 				p.wake(left)
 			}
@@ -159,7 +161,7 @@ func (in In) forced(n *v1.Node, attachment string) string {
 	switch {
 	case n == nil:
 		return ""
-	case !nodeutil.IsReady(n) && in.Now.Sub(in.UnwantedSince(attachment)) >= maxWaitForUnmountDuration:
+	case !in.NoForce && !nodeutil.IsReady(n) && in.Now.Sub(in.UnwantedSince(attachment)) >= maxWaitForUnmountDuration:
 		return "timeout"
 	case isOutOfService(n):
 		return "out-of-service"

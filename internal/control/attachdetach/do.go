@@ -191,7 +191,7 @@ func (c *controller) in(key string) (*In, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &In{Now: c.controllerContext.Time(), Nodes: c.node}
+	in := &In{Now: c.controllerContext.Time(), Nodes: c.node, NoForce: c.controllerContext.Volumes.NoForcedDetach}
 	for _, o := range found {
 		in.Attachments = append(in.Attachments, o.(*storagev1.VolumeAttachment))
 	}

@@ -97,6 +97,24 @@ func TestForcedDetachesAreCounted(t *testing.T) {
 			t.Errorf("%s: detaches %v, forced %v; want one, with the reason %q", name, p.Detach, p.Forced, c.want)
 		}
 	}
+	for name, c := range map[string]struct {
+		node    *v1.Node
+		detach  int
+		because string
+	}{
+		"not ready for long":                 {node("n1", using, notReady), 0, ""},
+		"not ready for long, not in use":     {node("n1", notReady), 1, ""},
+		"not ready for long, out of service": {node("n1", using, notReady, outOfService), 1, "out-of-service"},
+	} {
+		a := attachmentOf("n1")
+		p := Decide(In{Now: now, Volume: disk(), Attachments: []*storagev1.VolumeAttachment{a}, Attachable: true,
+			Nodes: func(string) *v1.Node { return c.node }, NoForce: true,
+			UnwantedSince: func(string) time.Time { return now.Add(-time.Hour) }})
+		if len(p.Detach) != c.detach || p.Forced[a.Name] != c.because {
+			t.Errorf("without force, %s: detaches %v, forced %v; want %d, with the reason %q", name, p.Detach,
+				p.Forced, c.detach, c.because)
+		}
+	}
 	shared := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
 	New(controllerruntime.ControllerContext{Informers: shared, Client: fake.NewClientset(attachmentOf("n1"))})
 	k := counted.from.Load()

@@ -44,9 +44,21 @@ type ControllerContext struct {
 	LegacyTokenCleanUpPeriod time.Duration
 	// PodGroups tells that PodGroups are served.
 	PodGroups bool
+	// Volumes configures controllers of volumes.
+	Volumes Volumes
 	// Now is the clock by which controllers decide; nil: the wall clock. With a clock of its own a
 	// sync makes its requests one after the other, so that two runs are the same.
 	Now func() time.Time
+}
+
+// Volumes configures controllers of volumes; the zero value is upstream's default.
+type Volumes struct {
+	// NoUnusedClaims leaves out the condition Unused of claims
+	// (PersistentVolumeClaimUnusedSinceTime).
+	NoUnusedClaims bool
+	// NoForcedDetach has a volume stay attached that a node which does not report still uses, until
+	// the node says that it does not, is gone, or is out of service.
+	NoForcedDetach bool
 }
 
 // Each calls do for 0 to n-1: side by side, or in order when d has a clock of its own.

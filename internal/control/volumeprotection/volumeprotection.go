@@ -1,9 +1,10 @@
 // Package volumeprotection removes the protection finalizers of PersistentVolumeClaims,
 // PersistentVolumes and VolumeAttributesClasses that are not in use.
 //
-// Admission adds the finalizers. They are removed from a deleted claim if no bound Pod uses it,
-// from a volume if it is not bound, from a class if no claim and no volume has it. In: claims,
-// volumes, classes, Pods. Out: the finalizer removed.
+// Admission adds the finalizers, the controllers where one lacks it. They are removed from a
+// deleted claim if no bound Pod uses it, from a volume if it is not bound, from a class if no claim
+// and no volume has it. The condition Unused of a bound claim tells whether a Pod names it. In:
+// claims, volumes, classes, Pods. Out: finalizers added and removed, the condition.
 package volumeprotection
 
 import (
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -34,7 +36,7 @@ const (
 func without(all []string, finalizer string) ([]string, bool) {
 	i := slices.Index(all, finalizer)
 	if i < 0 {
-		return all, false
+		return slices.Clone(all), false
 	}
 	return slices.Delete(slices.Clone(all), i, i+1), true
 }
@@ -79,16 +81,22 @@ func FreedClaims(old, cur runtime.Object) []string {
 type pvcProtection struct {
 	controllerContext controllerruntime.ControllerContext
 	list              corelisters.PersistentVolumeClaimLister
+	pods              cache.Indexer // by claim
 }
 
 // NewPVCProtection returns the controller for claims.
 func NewPVCProtection(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	core := d.Informers.Core().V1()
-	c := &pvcProtection{d, core.PersistentVolumeClaims().Lister()}
+	c := newPVCProtection(d)
 	q := controllerruntime.NewQueue("pvcprotection", 1, c.processPVC)
 	q.WatchByKey(core.PersistentVolumeClaims().Informer())
-	q.Watch(core.Pods().Informer(), FreedClaims)
+	q.Watch(core.Pods().Informer(), podEvent)
 	return q
+}
+
+func newPVCProtection(d controllerruntime.ControllerContext) *pvcProtection {
+	core := d.Informers.Core().V1()
+	return &pvcProtection{d, core.PersistentVolumeClaims().Lister(), indexPods(core.Pods().Informer())}
 }
 
 func (c *pvcProtection) processPVC(ctx context.Context, key string) (time.Duration, error) {
@@ -97,24 +105,37 @@ func (c *pvcProtection) processPVC(ctx context.Context, key string) (time.Durati
 	if err != nil {
 		return 0, controllerruntime.IgnoreNotFound(err)
 	}
+	if written, err := c.syncUnused(ctx, claim); written || err != nil {
+		return 0, err // what was written causes another sync
+	}
 	rest, has := without(claim.Finalizers, ClaimFinalizer)
+	if claim.DeletionTimestamp == nil && !has {
+		claim = claim.DeepCopy()
+		claim.Finalizers = append(claim.Finalizers, ClaimFinalizer)
+		return 0, c.update(ctx, claim)
+	}
 	if claim.DeletionTimestamp == nil || !has {
 		return 0, nil
 	}
 	// From the API, not the cache: a Pod that was just bound must count.
-	pods, err := c.controllerContext.Client.CoreV1().Pods(ns).List(ctx, metav1.ListOptions{})
+	pods, err := c.livePods(ctx, ns)
 	if err != nil {
 		return 0, err
 	}
-	for i := range pods.Items {
-		if slices.Contains(ClaimsUsedBy(&pods.Items[i]), key) {
+	for _, p := range pods {
+		if slices.Contains(ClaimsUsedBy(p), key) {
 			return 0, nil // its end causes another sync
 		}
 	}
 	claim = claim.DeepCopy()
 	claim.Finalizers = rest
-	_, err = c.controllerContext.Client.CoreV1().PersistentVolumeClaims(ns).Update(ctx, claim, metav1.UpdateOptions{})
-	return 0, controllerruntime.IgnoreNotFound(err)
+	return 0, c.update(ctx, claim)
+}
+
+func (c *pvcProtection) update(ctx context.Context, claim *v1.PersistentVolumeClaim) error {
+	api := c.controllerContext.Client.CoreV1().PersistentVolumeClaims(claim.Namespace)
+	_, err := api.Update(ctx, claim, metav1.UpdateOptions{})
+	return controllerruntime.IgnoreNotFound(err)
 }
 
 type pvProtection struct {
@@ -137,7 +158,9 @@ func (c *pvProtection) processPV(ctx context.Context, key string) (time.Duration
 		return 0, controllerruntime.IgnoreNotFound(err)
 	}
 	rest, has := without(v.Finalizers, VolumeFinalizer)
-	if v.DeletionTimestamp == nil || !has || v.Status.Phase == v1.VolumeBound {
+	if v.DeletionTimestamp == nil && !has {
+		rest = append(rest, VolumeFinalizer)
+	} else if v.DeletionTimestamp == nil || !has || v.Status.Phase == v1.VolumeBound {
 		return 0, nil
 	}
 	v = v.DeepCopy()
@@ -194,6 +217,9 @@ func (c *vacProtection) processVAC(ctx context.Context, key string) (time.Durati
 		return 0, controllerruntime.IgnoreNotFound(err)
 	}
 	rest, has := without(class.Finalizers, ClassFinalizer)
+	if class.DeletionTimestamp == nil && !has {
+		return 0, c.update(ctx, class, append(rest, ClassFinalizer))
+	}
 	if class.DeletionTimestamp == nil || !has {
 		return 0, nil
 	}
@@ -215,8 +241,13 @@ func (c *vacProtection) processVAC(ctx context.Context, key string) (time.Durati
 			return 0, nil
 		}
 	}
+	return 0, c.update(ctx, class, rest)
+}
+
+func (c *vacProtection) update(ctx context.Context, class *storagev1.VolumeAttributesClass, finalizers []string) error {
 	class = class.DeepCopy()
-	class.Finalizers = rest
-	_, err = c.controllerContext.Client.StorageV1().VolumeAttributesClasses().Update(ctx, class, metav1.UpdateOptions{})
-	return 0, controllerruntime.IgnoreNotFound(err)
+	class.Finalizers = finalizers
+	api := c.controllerContext.Client.StorageV1().VolumeAttributesClasses()
+	_, err := api.Update(ctx, class, metav1.UpdateOptions{})
+	return controllerruntime.IgnoreNotFound(err)
 }

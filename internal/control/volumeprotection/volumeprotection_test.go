@@ -2,17 +2,21 @@ package volumeprotection
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	k8stesting "k8s.io/client-go/testing"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/test/wrappers"
@@ -65,6 +69,75 @@ func TestClaimsThatAPodsChangeFrees(t *testing.T) {
 	}
 }
 
+// What is not being deleted and lacks its finalizer gets it, and keeps the others.
+func TestFinalizersAreAddedAnew(t *testing.T) {
+	for key, c := range map[string]struct {
+		finalizer string
+		object    runtime.Object
+	}{
+		"ns/data": {ClaimFinalizer, &v1.PersistentVolumeClaim{}},
+		"v":       {VolumeFinalizer, &v1.PersistentVolume{}},
+		"gold":    {ClassFinalizer, &storagev1.VolumeAttributesClass{}},
+	} {
+		for _, has := range []bool{false, true} {
+			o := c.object.DeepCopyObject()
+			m, err := meta.Accessor(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ns, name, found := strings.Cut(key, "/")
+			if !found {
+				ns, name = "", key
+			}
+			m.SetNamespace(ns)
+			m.SetName(name)
+			want := []string{"other/one", c.finalizer}
+			if m.SetFinalizers(want[:1]); has {
+				m.SetFinalizers(want)
+			}
+			client := fake.NewClientset(o)
+			if err := process(t, client, key); err != nil {
+				t.Errorf("%s: got %v, want no error", key, err)
+			}
+			var got []string
+			for _, a := range client.Actions() {
+				if u, ok := a.(k8stesting.UpdateAction); ok {
+					m, _ := meta.Accessor(u.GetObject())
+					got = m.GetFinalizers()
+				}
+			}
+			if has {
+				want = nil
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%s, finalizer there: %t: got finalizers %v written, want %v", key, has, got, want)
+			}
+		}
+	}
+}
+
+// process has the controller of the key's kind look at it once.
+func process(t *testing.T, client kubernetes.Interface, key string) error {
+	d := controllerruntime.ControllerContext{Client: client, Informers: informers.NewSharedInformerFactory(client, 0)}
+	claims, store := newPVCProtection(d), d.Informers.Storage().V1().VolumeAttributesClasses().Lister()
+	classes := &vacProtection{d, store, claims.list, d.Informers.Core().V1().PersistentVolumes().Lister()}
+	volumes := &pvProtection{d, classes.volumes}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	d.Informers.Start(ctx.Done())
+	d.Informers.WaitForCacheSync(ctx.Done())
+	var err error
+	switch key {
+	case "ns/data":
+		_, err = claims.processPVC(ctx, key)
+	case "v":
+		_, err = volumes.processPV(ctx, key)
+	default:
+		_, err = classes.processVAC(ctx, key)
+	}
+	return err
+}
+
 func TestFinalizersGoWithTheLastUse(t *testing.T) {
 	gold := "gold"
 	claim := &v1.PersistentVolumeClaim{ObjectMeta: leaving("data", ClaimFinalizer)}
@@ -78,44 +151,25 @@ func TestFinalizersGoWithTheLastUse(t *testing.T) {
 	class.Namespace = ""
 	for name, c := range map[string]struct {
 		objects []runtime.Object
-		make    func(controllerruntime.ControllerContext) controllerruntime.Runner
 		key     string
 		goes    bool
 	}{
-		"claim nobody uses":        {[]runtime.Object{claim}, NewPVCProtection, "ns/data", true},
-		"claim of a Pod on a node": {[]runtime.Object{claim, user("n")}, NewPVCProtection, "ns/data", false},
-		"claim of a waiting Pod":   {[]runtime.Object{claim, user("")}, NewPVCProtection, "ns/data", true},
-		"volume that is free":      {[]runtime.Object{vol(v1.VolumeAvailable)}, NewPVProtection, "v", true},
-		"volume that is bound":     {[]runtime.Object{vol(v1.VolumeBound)}, NewPVProtection, "v", false},
-		"class nobody has":         {[]runtime.Object{class}, NewVACProtection, gold, true},
+		"claim nobody uses":        {[]runtime.Object{claim}, "ns/data", true},
+		"claim of a Pod on a node": {[]runtime.Object{claim, user("n")}, "ns/data", false},
+		"claim of a waiting Pod":   {[]runtime.Object{claim, user("")}, "ns/data", true},
+		"volume that is free":      {[]runtime.Object{vol(v1.VolumeAvailable)}, "v", true},
+		"volume that is bound":     {[]runtime.Object{vol(v1.VolumeBound)}, "v", false},
+		"class nobody has":         {[]runtime.Object{class}, gold, true},
 		"class that a claim wants": {
 			[]runtime.Object{class, &v1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "ns"},
-				Spec: v1.PersistentVolumeClaimSpec{VolumeAttributesClassName: &gold}}}, NewVACProtection, gold, false},
+				Spec: v1.PersistentVolumeClaimSpec{VolumeAttributesClassName: &gold}}}, gold, false},
 		"class that a volume has": {
 			[]runtime.Object{class, &v1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"},
-				Spec: v1.PersistentVolumeSpec{VolumeAttributesClassName: &gold}}}, NewVACProtection, gold, false},
+				Spec: v1.PersistentVolumeSpec{VolumeAttributesClassName: &gold}}}, gold, false},
 	} {
 		client := fake.NewClientset(c.objects...)
-		d := controllerruntime.ControllerContext{Client: client,
-			Informers: informers.NewSharedInformerFactory(client, 0)}
-		runner := c.make(d)
-		ctx, stop := context.WithCancel(t.Context())
-		d.Informers.Start(ctx.Done())
-		d.Informers.WaitForCacheSync(ctx.Done())
-		var err error
-		switch s := c.key; s {
-		case "ns/data":
-			_, err = (&pvcProtection{d, d.Informers.Core().V1().PersistentVolumeClaims().Lister()}).processPVC(ctx, s)
-		case "v":
-			_, err = (&pvProtection{d, d.Informers.Core().V1().PersistentVolumes().Lister()}).processPV(ctx, s)
-		default:
-			_, err = (&vacProtection{d, d.Informers.Storage().V1().VolumeAttributesClasses().Lister(),
-				d.Informers.Core().V1().PersistentVolumeClaims().Lister(),
-				d.Informers.Core().V1().PersistentVolumes().Lister()}).processVAC(ctx, s)
-		}
-		stop()
-		if err != nil || runner == nil {
-			t.Errorf("%s: got %v, want no error and set runner", name, err)
+		if err := process(t, client, c.key); err != nil {
+			t.Errorf("%s: got %v, want no error", name, err)
 		}
 		updated := false
 		for _, a := range client.Actions() {

@@ -96,7 +96,7 @@ func addNodePressure(ctx context.Context, client kubernetes.Interface, ask expla
 func NodePressure(ctx context.Context, client kubernetes.Interface, node string, disks bool) (nodepressure.Node,
 	error) {
 	out := nodepressure.Node{Name: node, Signals: map[eviction.Signal]nodepressure.Level{}}
-	object, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
+	_, err := client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	if err != nil {
 		return out, err
 	}
@@ -120,7 +120,7 @@ func NodePressure(ctx context.Context, client kubernetes.Interface, node string,
 	if out.Config, err = kubeconfig.EvictionConfig(&configz.Config, capped, ""); err != nil {
 		return out, err
 	}
-	levels(&out, object, &summary, disks)
+	levels(&out, &summary, disks)
 	out.Pods = podsInNumbers(list.Items, &summary)
 	return out, nil
 }
@@ -172,14 +172,14 @@ func (k kubeletClient) capsDisks(ctx context.Context, c *kubelet.KubeletConfigur
 }
 
 // levels reads the node's signals.
-func levels(out *nodepressure.Node, node *corev1.Node, s *statsapi.Summary, disks bool) {
+func levels(out *nodepressure.Node, s *statsapi.Summary, disks bool) {
 	put := func(signal eviction.Signal, available, capacity *uint64) {
 		if available != nil && capacity != nil {
 			out.Signals[signal] = nodepressure.Level{Available: int64(*available), Capacity: int64(*capacity)}
 		}
 	}
-	if m := s.Node.Memory; m != nil {
-		all := uint64(node.Status.Capacity.Memory().Value())
+	if m := s.Node.Memory; m != nil && m.AvailableBytes != nil && m.WorkingSetBytes != nil {
+		all := *m.AvailableBytes + *m.WorkingSetBytes // huge pages are of the capacity, and of neither
 		put(eviction.MemoryAvailable, m.AvailableBytes, &all)
 	}
 	for _, c := range s.Node.SystemContainers {

@@ -48,12 +48,13 @@ func pressedCluster(t *testing.T, available int64, asked *[]string) kubernetes.I
 			`"imagefs.available":"15%","imagefs.inodesFree":"5%","nodefs.available":"10%","nodefs.inodesFree":"5%"},` +
 			`"enforceNodeAllocatable":["pods"]}}`),
 		"/api/v1/nodes/n1/proxy/metrics": json.RawMessage(`"gantry_eviction_signal_available"`),
-		"/api/v1/nodes/n1/proxy/stats/summary": json.RawMessage(fmt.Sprintf(`{"node":{"memory":{"availableBytes":%d},`+
-			`"rlimit":{"maxpid":1000,"curproc":200},"fs":{"availableBytes":50000000000,"capacityBytes":100000000000,`+
-			`"inodesFree":10,"inodes":100},`+
-			`"runtime":{"imageFs":{"availableBytes":5000000000,"capacityBytes":100000000001}},`+
-			`"systemContainers":[{"name":"pods","memory":{"availableBytes":3000000000,"workingSetBytes":1000000000}}]},"pods":[%s,%s]}`,
-			available, use("web", 300), use("db", 900))),
+		"/api/v1/nodes/n1/proxy/stats/summary": json.RawMessage(fmt.Sprintf(
+			`{"node":{"memory":{"availableBytes":%d,"workingSetBytes":%d},`+
+				`"rlimit":{"maxpid":1000,"curproc":200},"fs":{"availableBytes":50000000000,"capacityBytes":100000000000,`+
+				`"inodesFree":10,"inodes":100},`+
+				`"runtime":{"imageFs":{"availableBytes":5000000000,"capacityBytes":100000000001}},`+
+				`"systemContainers":[{"name":"pods","memory":{"availableBytes":3000000000,"workingSetBytes":1000000000}}]},"pods":[%s,%s]}`,
+			available, 4<<30-available, use("web", 300), use("db", 900))),
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		*asked = append(*asked, r.URL.RequestURI())

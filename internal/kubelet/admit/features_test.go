@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/gantry-project/gantry/internal/kubelet/admit"
+	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 )
 
 // KEP-5328: a Pod that needs a feature which this kubelet does not declare fails with upstream's
@@ -52,6 +53,15 @@ func TestDeclaredFeaturesOfAChange(t *testing.T) {
 	}
 	if refusal := admit.CheckUpdate(sized("1"), sized("1"), []string{"ExtendWebSocketsToKubelet"}); refusal != nil {
 		t.Errorf("no change: %+v, want nil", refusal)
+	}
+	setup := func(cpu string) *v1.Pod {
+		p := sized("1")
+		p.Spec.InitContainers = []v1.Container{{Name: "setup", Resources: v1.ResourceRequirements{
+			Limits: v1.ResourceList{v1.ResourceCPU: resource.MustParse(cpu)}}}}
+		return p
+	}
+	if refusal := admit.CheckUpdate(setup("1"), setup("2"), nodestatus.Declared("v1.37.2")); refusal != nil {
+		t.Errorf("a resize of an init container: got %+v, want this kubelet to declare it", refusal)
 	}
 	if refusal := admit.CheckUpdate(sized("1"), sized("2"),
 		[]string{"InPlacePodLevelResourcesVerticalScaling"}); refusal != nil {

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -145,6 +147,91 @@ func TestEveryFlagHasAField(t *testing.T) {
 	}
 }
 
+// upstreamsFieldFlags are the flags of fields of kubelet v1.37.2 (cmd/kubelet/app/options).
+const upstreamsFieldFlags = `enable-server fail-swap-on pod-manifest-path sync-frequency file-check-frequency
+http-check-frequency manifest-url manifest-url-header address port read-only-port fail-cgroupv1
+container-runtime-endpoint image-service-endpoint anonymous-auth authentication-token-webhook
+authentication-token-webhook-cache-ttl client-ca-file authorization-mode authorization-webhook-cache-authorized-ttl
+authorization-webhook-cache-unauthorized-ttl tls-cert-file tls-private-key-file rotate-server-certificates
+tls-cipher-suites tls-min-version rotate-certificates registry-qps registry-burst event-qps event-burst
+enable-debugging-handlers contention-profiling healthz-port healthz-bind-address oom-score-adj cluster-domain
+cluster-dns streaming-connection-idle-timeout node-status-update-frequency minimum-image-ttl-duration
+image-gc-high-threshold image-gc-low-threshold volume-stats-agg-period feature-gates kubelet-cgroups system-cgroups
+provider-id cgroups-per-qos cgroup-driver cgroup-root cpu-manager-policy cpu-manager-policy-options
+cpu-manager-reconcile-period qos-reserved topology-manager-policy runtime-request-timeout hairpin-mode max-pods
+pod-cidr pod-max-pids resolv-conf runonce cpu-cfs-quota cpu-cfs-quota-period enable-controller-attach-detach
+make-iptables-util-chains container-log-max-size container-log-max-files allowed-unsafe-sysctls
+node-status-max-images kernel-memcg-notification local-storage-capacity-isolation max-open-files
+kube-api-content-type kube-api-qps kube-api-burst serialize-image-pulls eviction-hard eviction-soft
+eviction-soft-grace-period eviction-pressure-transition-period eviction-max-pod-grace-period
+eviction-minimum-reclaim pods-per-core protect-kernel-defaults reserved-cpus topology-manager-scope
+topology-manager-policy-options system-reserved kube-reserved enforce-node-allocatable system-reserved-cgroup
+kube-reserved-cgroup memory-manager-policy reserved-memory register-node seccomp-default`
+
+// Every flag of upstream's that stands for a field is here.
+//
+// row: KSL-02
+func TestUpstreamsFlagsAreThere(t *testing.T) {
+	set := pflag.NewFlagSet("x", pflag.ContinueOnError)
+	(&Flags{}).Register(set)
+	for _, name := range strings.Fields(upstreamsFieldFlags) {
+		if set.Lookup(name) == nil {
+			t.Errorf("got no flag --%s, want it as upstream's kubelet has it", name)
+		}
+	}
+}
+
+// Flags whose values are lists of lists read as upstream's do.
+func TestReservedMemoryAndHeadersByFlags(t *testing.T) {
+	for _, c := range []struct {
+		args      []string
+		want, err string
+	}{
+		{[]string{"--reserved-memory=0:memory=1Gi,hugepages-2Mi=4Mi", "--reserved-memory", "1:memory=2Gi"},
+			`[{"numaNode":0,"limits":{"hugepages-2Mi":"4Mi","memory":"1Gi"}},` +
+				`{"numaNode":1,"limits":{"memory":"2Gi"}}]`, ""},
+		{[]string{"--reserved-memory=0:memory=1Gi;1:memory=2Gi"},
+			`[{"numaNode":0,"limits":{"memory":"1Gi"}},{"numaNode":1,"limits":{"memory":"2Gi"}}]`, ""},
+		{[]string{"--reserved-memory=memory=1Gi"}, "", "the reserved memory has incorrect format, expected " +
+			"numaNodeID:type=quantity[,type=quantity...], got memory=1Gi"},
+		{[]string{"--reserved-memory=a:memory=1Gi"}, "", "failed to convert the NUMA node ID, expected integer, got a"},
+		{[]string{"--reserved-memory=0:cpu=1"}, "", `memory type conversion error, unknown type: "cpu"`},
+		{[]string{"--reserved-memory=0:memory"}, "",
+			"the reserved limit has incorrect value, expected type=quantity, got memory"},
+		{[]string{"--reserved-memory=0:memory=much"}, "", "failed to parse the quantity: much"},
+		{[]string{"--manifest-url-header=a:hello,b:again", "--manifest-url-header=a:more"},
+			`{"a":["hello","more"],"b":["again"]}`, ""},
+		{[]string{"--manifest-url-header=a"}, "", "malformed pair, expect string:string"},
+		{[]string{"--topology-manager-policy-options=prefer-closest-numa-nodes=true"},
+			`{"prefer-closest-numa-nodes":"true"}`, ""},
+	} {
+		flags, set := &Flags{}, pflag.NewFlagSet("x", pflag.ContinueOnError)
+		flags.Register(set)
+		err := set.Parse(c.args)
+		if c.err != "" {
+			if err == nil || !strings.Contains(err.Error(), c.err) {
+				t.Errorf("%v: got %v, want an error with %q", c.args, err, c.err)
+			}
+			continue
+		}
+		raw, err2 := flags.applyTo([]byte("{}"))
+		var got kubelet.KubeletConfiguration
+		if err := errors.Join(err, err2, json.Unmarshal(raw, &got)); err != nil {
+			t.Errorf("%v: got %v, want no error", c.args, err)
+			continue
+		}
+		text := ""
+		for _, field := range []any{got.ReservedMemory, got.StaticPodURLHeader, got.TopologyManagerPolicyOptions} {
+			if raw, _ := json.Marshal(field); string(raw) != "null" {
+				text += string(raw)
+			}
+		}
+		if text != c.want {
+			t.Errorf("%v: got %s, want %s", c.args, text, c.want)
+		}
+	}
+}
+
 // row: KSL-02
 func TestInvalidConfigurationsAreRefused(t *testing.T) {
 	for _, x := range []struct{ text, want string }{
@@ -220,11 +307,11 @@ func TestPresets(t *testing.T) {
 }
 
 func TestFieldsWithoutEffectAreNamed(t *testing.T) {
-	text := "maxPods: 7\ncpuManagerPolicy: static\nprotectKernelDefaults: true\nhairpinMode: none\nevictionHard: " +
+	text := "maxPods: 7\ncpuManagerPolicy: static\npodCIDR: 10.0.0.0/24\nhairpinMode: none\nevictionHard: " +
 		"{memory.available: 1Gi}\nfeatureGates: {EventedPLEG: true, CustomCPUCFSQuotaPeriod: true, ImageVolume: " +
 		"true}\n"
 	got := load(t, Sources{File: write(t, t.TempDir(), "c.yaml", text)}).Inert
-	for _, w := range []string{"hairpinMode", "protectKernelDefaults", "featureGates.EventedPLEG"} {
+	for _, w := range []string{"hairpinMode", "podCIDR", "featureGates.EventedPLEG"} {
 		if !slices.Contains(got, w) {
 			t.Errorf("%s is not named in %v", w, got)
 		}

@@ -164,7 +164,7 @@ func inertFields() []Field {
 		{"qosReserved", Later, "kubelet/resource"},
 		{"podCIDR", Later, "--pod-cidr"},
 		{"maxOpenFiles", Later, "app"},
-		{"protectKernelDefaults", Later, "linux"},
+		{"protectKernelDefaults", Works, "app/nodeconfig.go; without it the kernel is left as it is"},
 		{"reservedSystemCPUs", Works, "kubelet/cpumanager"},
 		{"showHiddenMetricsForVersion", Later, "metrics"},
 		{"systemReservedCgroup", Works, "app/noderole"},
@@ -184,7 +184,7 @@ func inertFields() []Field {
 // HonouredGates are the gates that something in Gantry asks.
 func HonouredGates() []string {
 	return []string{"AllAlpha", "AllBeta", "CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions",
-		"CustomCPUCFSQuotaPeriod", "KubeletCrashLoopBackOffMax",
+		"CustomCPUCFSQuotaPeriod", "HugepageAwareEviction", "KubeletCrashLoopBackOffMax",
 		"KubeletEnsureSecretPulledImages", "KubeletServiceAccountTokenForCredentialProviders", "MemoryQoS",
 		"ResourceHealthStatus", "CSIVolumeHealth",
 		"PodLevelResourceManagers"}

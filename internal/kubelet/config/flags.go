@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 )
@@ -37,6 +39,9 @@ kubelet-cgroups kubeletCgroups; system-cgroups systemCgroups; cgroup-root cgroup
 cgroup-driver cgroupDriver; cpu-manager-policy cpuManagerPolicy; cpu-manager-policy-options cpuManagerPolicyOptions
 cpu-manager-reconcile-period cpuManagerReconcilePeriod; memory-manager-policy memoryManagerPolicy
 topology-manager-policy topologyManagerPolicy; topology-manager-scope topologyManagerScope; qos-reserved qosReserved
+topology-manager-policy-options topologyManagerPolicyOptions; reserved-memory reservedMemory; runonce runOnce
+manifest-url-header staticPodURLHeader; streaming-connection-idle-timeout streamingConnectionIdleTimeout
+contention-profiling enableContentionProfiling; fail-cgroupv1 failCgroupV1
 runtime-request-timeout runtimeRequestTimeout; hairpin-mode hairpinMode; max-pods maxPods; pods-per-core podsPerCore
 pod-cidr podCIDR; pod-max-pids podPidsLimit; cpu-cfs-quota cpuCFSQuota; cpu-cfs-quota-period cpuCFSQuotaPeriod
 max-open-files maxOpenFiles; kube-api-content-type contentType; kube-api-qps kubeAPIQPS; kube-api-burst kubeAPIBurst
@@ -132,6 +137,10 @@ func (v *flagValue) Type() string {
 	switch {
 	case v.kind == reflect.TypeFor[metav1.Duration]():
 		return "duration"
+	case v.path == "reservedMemory":
+		return "reserved-memory"
+	case v.path == "staticPodURLHeader":
+		return "colonSeparatedMultimapStringString"
 	case v.kind.Kind() == reflect.Map:
 		return "mapStringString"
 	case v.kind.Kind() == reflect.Slice:
@@ -146,6 +155,12 @@ func (v *flagValue) IsBoolFlag() bool { return v.kind != nil && v.kind.Kind() ==
 // Set reads one value.
 func (v *flagValue) Set(text string) error {
 	v.text = text
+	switch v.path {
+	case "reservedMemory":
+		return v.addReservations(text)
+	case "staticPodURLHeader":
+		return v.addHeaders(text)
+	}
 	switch v.kind.Kind() {
 	case reflect.Bool:
 		b, err := strconv.ParseBool(text)
@@ -194,6 +209,58 @@ func (v *flagValue) setMap(text string) error {
 			continue
 		}
 		m[strings.TrimSpace(key)] = strings.TrimSpace(value)
+	}
+	return nil
+}
+
+// addReservations reads NODE:TYPE=QUANTITY,… of NUMA nodes, several after semicolons or by a flag
+// each.
+func (v *flagValue) addReservations(text string) error {
+	list, _ := v.to.given[v.path].([]any)
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ';' }) {
+		node, types, ok := strings.Cut(part, ":")
+		if !ok || strings.Contains(types, ":") {
+			return fmt.Errorf("the reserved memory has incorrect format, expected "+
+				"numaNodeID:type=quantity[,type=quantity...], got %s", part)
+		}
+		id, err := strconv.ParseInt(node, 10, 32)
+		if err != nil {
+			return fmt.Errorf("failed to convert the NUMA node ID, expected integer, got %s", node)
+		}
+		limits := map[string]any{}
+		for _, limit := range strings.Split(types, ",") {
+			name, amount, ok := strings.Cut(limit, "=")
+			if !ok || strings.Contains(amount, "=") {
+				return fmt.Errorf("the reserved limit has incorrect value, expected type=quantity, got %s", limit)
+			}
+			if name != string(v1.ResourceMemory) && !strings.HasPrefix(name, v1.ResourceHugePagesPrefix) {
+				return fmt.Errorf("memory type conversion error, unknown type: %q", name)
+			}
+			if _, err := resource.ParseQuantity(amount); err != nil {
+				return fmt.Errorf("failed to parse the quantity: %s", amount)
+			}
+			limits[name] = amount
+		}
+		list = append(list, map[string]any{"numaNode": id, "limits": limits})
+	}
+	v.to.given[v.path] = list
+	return nil
+}
+
+// addHeaders reads NAME:VALUE,…; a name may come more than once, and the flag too.
+func (v *flagValue) addHeaders(text string) error {
+	m, ok := v.to.given[v.path].(map[string]any)
+	if !ok {
+		m = map[string]any{}
+		v.to.given[v.path] = m
+	}
+	for _, pair := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' }) {
+		name, value, ok := strings.Cut(pair, ":")
+		if !ok {
+			return fmt.Errorf("malformed pair, expect string:string")
+		}
+		values, _ := m[strings.TrimSpace(name)].([]any)
+		m[strings.TrimSpace(name)] = append(values, strings.TrimSpace(value))
 	}
 	return nil
 }

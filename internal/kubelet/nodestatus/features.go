@@ -13,6 +13,8 @@ func features() types.FeatureGateMap {
 	return types.FeatureGateMap{
 		"RestartAllContainersOnContainerExits":    true, // podplan/restartall.go
 		"InPlacePodLevelResourcesVerticalScaling": true, // podplan/resize.go
+		// podplan/resize.go
+		"InPlacePodVerticalScalingInitContainers": true,
 		"ExtendWebSocketsToKubelet":               true, // serve/streams.go
 	}
 }

@@ -22,6 +22,7 @@ func TestDeclaredFeatures(t *testing.T) {
 		<-w.r.Ready()
 		got := w.node().Status.DeclaredFeatures
 		if !slices.IsSorted(got) || !slices.Contains(got, "RestartAllContainersOnContainerExits") ||
+			!slices.Contains(got, "InPlacePodVerticalScalingInitContainers") ||
 			slices.Contains(got, "DRANodeAllocatableResources") {
 			t.Errorf("declared: %v", got)
 		}

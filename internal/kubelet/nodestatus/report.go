@@ -27,6 +27,8 @@ type Reporter struct {
 	started    time.Time
 
 	attempt, registered time.Time // of the node, by this kubelet; zero: not, or not yet
+
+	cordoned bool // the node was unschedulable when it was last looked at
 }
 
 // runtimeState is what the runtime last answered, and when it has to be asked again.
@@ -315,6 +317,16 @@ func (r *Reporter) reportChanges(before, after v1.NodeStatus) {
 		r.event(v1.EventTypeWarning, "Rebooted", fmt.Sprintf("Node %s has been rebooted, boot id: %s",
 			r.opts.Identity.Name, after.NodeInfo.BootID))
 	}
+}
+
+// reportCordon says once that the node takes no new Pods, or takes them again.
+func (r *Reporter) reportCordon(n *v1.Node) {
+	if r.cordoned == n.Spec.Unschedulable {
+		return
+	}
+	r.cordoned = n.Spec.Unschedulable
+	name := choose(r.cordoned, "NodeNotSchedulable", "NodeSchedulable")
+	r.event(v1.EventTypeNormal, name, fmt.Sprintf("Node %s status is now: %s", r.opts.Identity.Name, name))
 }
 
 func eventFor(c v1.NodeCondition) string {

@@ -382,6 +382,46 @@ func TestRuntimeDown(t *testing.T) {
 	})
 }
 
+// Events tell that the node was cordoned and uncordoned, once each, and after a restart that it is.
+func TestCordonIsTold(t *testing.T) {
+	runTest(t, func(w *testNode) {
+		cordon := func(is bool) {
+			n := w.node()
+			n.Spec.Unschedulable = is
+			if _, err := w.api.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		stop := w.start()
+		<-w.r.Ready()
+		cordon(false)
+		drainEvents(w.events)
+		for _, c := range []struct {
+			is   bool
+			want string
+		}{{true, "NodeNotSchedulable"}, {true, ""}, {false, "NodeSchedulable"}, {true, "NodeNotSchedulable"}} {
+			cordon(c.is)
+			var want []string
+			if c.want != "" {
+				want = []string{"Normal " + c.want + " Node node-1 status is now: " + c.want}
+			}
+			if got := drainEvents(w.events); !slices.Equal(got, want) {
+				t.Errorf("cordoned %t: got events %q, want %q", c.is, got, want)
+			}
+		}
+		stop()
+		defer w.start()()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := drainEvents(w.events); !slices.Contains(got,
+			"Normal NodeNotSchedulable Node node-1 status is now: NodeNotSchedulable") {
+			t.Errorf("after a restart: got events %q, want NodeNotSchedulable", got)
+		}
+	})
+}
+
 // A runtime that is well is asked in the audit alone, and its images are listed with it.
 func TestHealthyRuntimeIsNotPolled(t *testing.T) {
 	runTest(t, func(w *testNode) {

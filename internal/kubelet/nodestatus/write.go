@@ -131,6 +131,7 @@ func (r *Reporter) tryUpdate(ctx context.Context, fromCache bool) error {
 	if err != nil {
 		return err
 	}
+	r.reportCordon(old)
 	node := old.DeepCopy()
 	node.Status = Apply(old.Status, facts)
 	if r.lastPosted.IsZero() || changed(old.Status, node.Status) ||

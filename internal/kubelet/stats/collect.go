@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -71,9 +72,10 @@ func (c *Collector) collect(ctx context.Context, full bool) (*Snapshot, error) {
 			c.disk(ctx, &pods[i])
 		}
 	}
-	c.tiers(out)
-	c.forget(pods)
 	out.Pods = pods
+	c.tiers(out)
+	c.system(out)
+	c.forget(pods)
 	return out, nil
 }
 
@@ -226,6 +228,24 @@ func (c *Collector) tiers(out *Snapshot) {
 	for _, at := range paths {
 		if m := c.cgroup(at); m.Use != nil {
 			out.Tiers = append(out.Tiers, Tier{Path: at, Use: *m.Use, Rate: m.Rate})
+		}
+	}
+}
+
+// system measures the cgroups of kubelet and runtime; one that is a tier is measured with it.
+func (c *Collector) system(out *Snapshot) {
+	if c.d.System == nil {
+		return
+	}
+	cgroups := c.d.System()
+	for _, name := range slices.Sorted(maps.Keys(cgroups)) {
+		at := cgroups[name]
+		if i := slices.IndexFunc(out.Tiers, func(t Tier) bool { return t.Path == at }); i >= 0 {
+			out.System = append(out.System, SystemCgroup{name, out.Tiers[i]})
+		} else if i := slices.IndexFunc(out.System, func(s SystemCgroup) bool { return s.Path == at }); i >= 0 {
+			out.System = append(out.System, SystemCgroup{name, out.System[i].Tier})
+		} else if m := c.cgroup(at); m.Use != nil {
+			out.System = append(out.System, SystemCgroup{name, Tier{Path: at, Use: *m.Use, Rate: m.Rate}})
 		}
 	}
 }

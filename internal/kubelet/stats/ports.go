@@ -88,6 +88,9 @@ type Deps struct {
 	Host    Host
 	Machine Machine
 	Paths   Paths
+	// System names the cgroups of kubelet and runtime, as the summary calls them; nil: none is told
+	// of. What cannot be found is left out.
+	System func() map[string]string
 	// how old sizes of volumes may be: volumeStatsAggPeriod; 0 is a minute, negative leaves volumes
 	// out
 	DiskAge time.Duration

@@ -15,6 +15,7 @@ type Snapshot struct {
 	Machine  Machine
 	Node     Node
 	Tiers    []Tier // cgroups above the Pods: the root, the Pods' own, those of the QoS classes
+	System   []SystemCgroup
 	Pods     []Pod
 }
 
@@ -34,6 +35,12 @@ type Tier struct {
 	Path string
 	Use  usage.Cgroup
 	Rate *uint64
+}
+
+// SystemCgroup is the cgroup of something that the node consists of: kubelet or runtime.
+type SystemCgroup struct {
+	Name string
+	Tier
 }
 
 // CgroupUsage is a cgroup and how fast it uses processors.

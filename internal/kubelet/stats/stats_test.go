@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,6 +92,8 @@ type testNode struct {
 	host    *host
 	ids     [2]string // of sandbox and container
 	c       *stats.Collector
+	tier    string            // of the Pods' cgroups, below that of all Pods
+	system  map[string]string // cgroups of kubelet and runtime
 }
 
 func newTestNode(t *testing.T) *testNode {
@@ -110,7 +114,8 @@ func newTestNode(t *testing.T) *testNode {
 		Runtime: client.Runtime(), Images: client.Images(), Cgroups: w.cgroups, Host: w.host, Drivers: askDriver,
 		Machine: stats.Machine{ID: "m", CPUs: 4, MemoryBytes: 1 << 30},
 		Paths: stats.Paths{Root: w.root, Logs: filepath.Join(w.root, "logs"), Pods: "/g/kubepods",
-			PodPath: func(p *v1.Pod) string { return "/g/kubepods/pod" + string(p.UID) }},
+			PodPath: func(p *v1.Pod) string { return "/g/kubepods" + w.tier + "/pod" + string(p.UID) }},
+		System: func() map[string]string { return w.system },
 	})
 	w.run(client)
 	return w
@@ -258,6 +263,46 @@ func TestSummaryFromTheRuntime(t *testing.T) {
 		*c.Memory.RSSBytes != 8<<20 || *c.CPU.UsageNanoCores != 1e7 || *p[0].CPU.UsageNanoCores != 1e7 ||
 		*p[0].Memory.WorkingSetBytes != 8<<20 || *p[0].Memory.RSSBytes != 8<<20 {
 		t.Errorf("numbers are not the runtime's: %+v", p[0])
+	}
+}
+
+// The summary tells of kubelet and runtime by their cgroups, beside the Pods together: of the root
+// the machine's figures, of one that is not there nothing. Cgroups of QoS classes are measured too.
+//
+// row: KAP-04
+func TestSystemContainers(t *testing.T) {
+	w := newTestNode(t)
+	w.measured()
+	w.tier = "/burstable"
+	w.cgroups["/g/kubepods/burstable"] = usage.Cgroup{Memory: usage.Memory{WorkingSet: 31}}
+	w.cgroups["/g/kubepods/burstable/podu1"] = usage.Cgroup{Memory: usage.Memory{WorkingSet: 30}}
+	w.cgroups["/system/runtime"] = usage.Cgroup{Memory: usage.Memory{WorkingSet: 7}}
+	for _, c := range []struct {
+		system map[string]string
+		want   map[string]uint64 // working set by name
+	}{
+		{nil, map[string]uint64{"pods": 99}},
+		{map[string]string{"kubelet": "/", "runtime": "/system/runtime"},
+			map[string]uint64{"kubelet": 5, "runtime": 7, "pods": 99}},
+		{map[string]string{"kubelet": "/system/runtime", "runtime": "/system/runtime"},
+			map[string]uint64{"kubelet": 7, "runtime": 7, "pods": 99}},
+		{map[string]string{"kubelet": "/gone"}, map[string]uint64{"pods": 99}},
+	} {
+		w.system = c.system
+		s, err := w.c.CPUAndMemory(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]uint64{}
+		for _, x := range s.Summary().Node.SystemContainers {
+			got[x.Name] = *x.Memory.WorkingSetBytes
+		}
+		if !maps.Equal(got, c.want) {
+			t.Errorf("%v: got working sets %v, want %v", c.system, got, c.want)
+		}
+		if !slices.ContainsFunc(s.Tiers, func(t stats.Tier) bool { return t.Path == "/g/kubepods/burstable" }) {
+			t.Errorf("got tiers %+v, want that of the QoS class among them", s.Tiers)
+		}
 	}
 }
 

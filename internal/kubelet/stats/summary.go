@@ -42,6 +42,13 @@ func (s *Snapshot) node() statsapi.NodeStats {
 	if len(n.Interfaces) > 0 {
 		out.Network = network(now, n.Interfaces, n.DefaultInterface)
 	}
+	for _, x := range s.System {
+		c := systemContainer(x.Name, x.Tier)
+		if x.Path == "/" { // the root's files say little; the machine's own say all
+			c.CPU, c.Memory = out.CPU, out.Memory
+		}
+		out.SystemContainers = append(out.SystemContainers, c)
+	}
 	for _, t := range s.Tiers {
 		if isPods(t.Path) {
 			out.SystemContainers = append(out.SystemContainers, systemContainer("pods", t))

@@ -36,6 +36,24 @@ func (Mounter) Tmpfs(dir string, size int64, mode fs.FileMode) error {
 	return nil
 }
 
+// KeepsTmpfsFromSwap tells whether the kernel can promise that a file system in memory stays out of
+// swap: it mounts one on a directory of its own below dir, and unmounts it.
+func KeepsTmpfsFromSwap(dir string) (bool, error) {
+	at, err := os.MkdirTemp(dir, "noswap-")
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = os.Remove(at) }() // an empty directory that stays does no harm
+	err = unix.Mount("tmpfs", at, "tmpfs", 0, "size=4k,noswap")
+	if errors.Is(err, unix.EINVAL) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("mount tmpfs on %s: %w", at, err)
+	}
+	return true, unix.Unmount(at, unix.MNT_DETACH)
+}
+
 // Hugetlbfs mounts a file system of huge pages of one size, like 2Mi, on dir, which must exist.
 func (Mounter) Hugetlbfs(dir, pageSize string, mode fs.FileMode) error {
 	size := strings.TrimSuffix(pageSize, "i") // the kernel counts by 1024 with K, M, G

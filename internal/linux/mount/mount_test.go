@@ -166,3 +166,17 @@ func TestDescriptorsAreClosed(t *testing.T) {
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}
 }
+
+// Whether tmpfs stays out of swap is found out by a mount that leaves nothing.
+func TestTmpfsOutOfSwap(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+	dir := t.TempDir()
+	if _, err := mount.KeepsTmpfsFromSwap(dir); err != nil {
+		t.Errorf("got %v, want an answer", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("got %v, %v, want nothing left", left, err)
+	}
+}

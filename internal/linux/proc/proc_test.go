@@ -78,7 +78,7 @@ func TestReadNeedsMemory(t *testing.T) {
 
 func TestSample(t *testing.T) {
 	root := tree(t, map[string]string{
-		"proc/meminfo": "MemTotal: 1000 kB\nMemFree: 300 kB\nMemAvailable: 600 kB\nAnonPages: 50 kB\n",
+		"proc/meminfo": "MemTotal: 1000 kB\nMemFree: 300 kB\nMemAvailable: 600 kB\nAnonPages: 50 kB\nHugetlb: 64 kB\n",
 		"proc/stat":    "cpu  100 10 50 900 30 5 5 0 7 0\ncpu0 1\n", "proc/loadavg": "0.20 0.18 0.12 1/80 11206\n",
 		"proc/sys/kernel/pid_max": "4194304\n",
 	})
@@ -86,10 +86,10 @@ func TestSample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if u.CPUNanoseconds != 170*1e7 || u.MemoryWorkingSet != 400<<10 || u.MemoryUsed != 700<<10 ||
+	if u.CPUNanoseconds != 170*1e7 || u.MemoryWorkingSet != 336<<10 || u.MemoryUsed != 636<<10 ||
 		u.MemoryRSS != 50<<10 || u.Processes != 80 || u.MaxProcesses != 4194304 {
 		t.Errorf("got %+v, want CPUNanoseconds %v, MemoryWorkingSet %v, MemoryUsed %v, MemoryRSS %v, Processes 80 "+
-			"and MaxProcesses 4194304", u, 170*1e7, 400<<10, 700<<10, 50<<10)
+			"and MaxProcesses 4194304", u, 170*1e7, 336<<10, 636<<10, 50<<10)
 	}
 }
 

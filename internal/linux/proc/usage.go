@@ -13,9 +13,9 @@ import (
 type Usage struct {
 	At               time.Time
 	CPUNanoseconds   uint64 // all processors together, since boot
-	MemoryUsed       uint64 // MemTotal - MemFree
+	MemoryUsed       uint64 // MemTotal - MemFree - Hugetlb: no cgroup counts huge pages
 	MemoryAvailable  uint64 // MemAvailable
-	MemoryWorkingSet uint64 // MemTotal - MemAvailable
+	MemoryWorkingSet uint64 // MemTotal - MemAvailable - Hugetlb
 	MemoryRSS        uint64 // AnonPages
 	SwapUsed         uint64
 	SwapTotal        uint64
@@ -33,9 +33,10 @@ func Sample(root string) (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
+	pages := mem["MemTotal"] - min(mem["Hugetlb"], mem["MemTotal"])
 	u := Usage{
-		At: time.Now(), MemoryUsed: mem["MemTotal"] - mem["MemFree"], MemoryAvailable: mem["MemAvailable"],
-		MemoryWorkingSet: mem["MemTotal"] - mem["MemAvailable"], MemoryRSS: mem["AnonPages"],
+		At: time.Now(), MemoryUsed: pages - min(mem["MemFree"], pages), MemoryAvailable: mem["MemAvailable"],
+		MemoryWorkingSet: pages - min(mem["MemAvailable"], pages), MemoryRSS: mem["AnonPages"],
 		SwapUsed: mem["SwapTotal"] - mem["SwapFree"], SwapTotal: mem["SwapTotal"],
 	}
 	if u.CPUNanoseconds, err = cpuTime(root); err != nil {

@@ -63,7 +63,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if !p.WaitForReady() {
 		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
 	}
-	node, err := p.node(ctx, pod.Spec.NodeName)
+	node, err := FindNode(ctx, p.nodes, p.client, pod.Spec.NodeName)
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
@@ -77,11 +77,12 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	return nil
 }
 
-// node asks the store about one that is not known yet: the informer may be behind.
-func (p *Plugin) node(ctx context.Context, name string) (*corev1.Node, error) {
-	node, err := p.nodes.Get(name)
+// FindNode asks the store about a node that is not known yet: the informer may be behind.
+func FindNode(ctx context.Context, nodes corelisters.NodeLister, client kubernetes.Interface,
+	name string) (*corev1.Node, error) {
+	node, err := nodes.Get(name)
 	if apierrors.IsNotFound(err) {
-		node, err = p.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		node, err = client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	}
 	if apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("node %q not found", name)

@@ -48,7 +48,7 @@ type Observer struct {
 	Images  Images
 	// Full measures all that Pods take; asked for disks only
 	Full        func(context.Context) (*stats.Snapshot, error)
-	MemoryBytes int64                // of the machine
+	MemoryBytes int64                // that processes may have, without huge pages
 	RootDir     string               // of the kubelet
 	PodsPath    string               // cgroup of all Pods
 	PodPath     func(*v1.Pod) string // cgroup of one

@@ -26,10 +26,6 @@ const (
 	migratedAnnotation = "storage.alpha.kubernetes.io/migrated-plugins"
 )
 
-// migratedPlugins are the types of volumes that a kubelet of this version leaves to CSI drivers.
-const migratedPlugins = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file," +
-	"kubernetes.io/cinder,kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume"
-
 // NodeInfoManager keeps this node's CSINode, upstream's nodeinfomanager.
 type NodeInfoManager struct {
 	Client   kubernetes.Interface
@@ -198,8 +194,9 @@ func (m *NodeInfoManager) update(ctx context.Context, change func(*storagev1.CSI
 			return err
 		}
 		changed := change(o)
-		if o.Annotations[migratedAnnotation] != migratedPlugins {
-			metav1.SetMetaDataAnnotation(&o.ObjectMeta, migratedAnnotation, migratedPlugins)
+		// Another kubelet's: volumes of in-tree plugins are left to no driver here.
+		if _, claimed := o.Annotations[migratedAnnotation]; claimed {
+			delete(o.Annotations, migratedAnnotation)
 			changed = true
 		}
 		switch {

@@ -208,13 +208,18 @@ func TestTheSELinuxMountOptionIsRefused(t *testing.T) {
 		name        string
 		node, label bool
 		driver      *bool
+		policy      v1.PodSELinuxChangePolicy
+		block       bool
 		refused     bool
 	}{
-		{"a labelled Pod on a node with SELinux", true, true, &yes, true},
-		{"a node without SELinux", false, true, &yes, false},
-		{"a Pod without a label", true, false, &yes, false},
-		{"a driver that wants no option", true, true, &no, false},
-		{"a driver that says nothing", true, true, nil, false},
+		{"a labelled Pod on a node with SELinux", true, true, &yes, "", false, true},
+		{"one that asks for the option", true, true, &yes, v1.SELinuxChangePolicyMountOption, false, true},
+		{"one that is labelled file by file", true, true, &yes, v1.SELinuxChangePolicyRecursive, false, false},
+		{"a raw volume", true, true, &yes, "", true, false},
+		{"a node without SELinux", false, true, &yes, "", false, false},
+		{"a Pod without a label", true, false, &yes, "", false, false},
+		{"a driver that wants no option", true, true, &no, "", false, false},
+		{"a driver that says nothing", true, true, nil, "", false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)
@@ -226,6 +231,12 @@ func TestTheSELinuxMountOptionIsRefused(t *testing.T) {
 			if c.label {
 				pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{SELinuxOptions: &v1.SELinuxOptions{
 					Level: "s0:c1,c2"}}
+			}
+			if c.policy != "" {
+				pod.Spec.SecurityContext = &v1.PodSecurityContext{SELinuxChangePolicy: &c.policy}
+			}
+			if c.block {
+				r.pv.Spec.VolumeMode = ptr.To(v1.PersistentVolumeBlock)
 			}
 			_, err := r.MountVolumes(t.Context(), pod)
 			if got := err != nil && strings.Contains(err.Error(), "the SELinux mount option is not served: the "+

@@ -110,13 +110,21 @@ func checkLifecycle(obj *storagev1.CSIDriver, a volume.MounterArgs) error {
 
 // checkSELinux refuses volumes that upstream mounts with the option context= of SELinux: mounted
 // without it they would have another label than the Pod was promised. It is so on nodes with
-// SELinux alone, for Pods with a label of their own, of drivers that say seLinuxMount.
+// SELinux alone, for Pods with a label of their own, of drivers that say seLinuxMount. Devices are
+// not mounted, and the volumes of a Pod with seLinuxChangePolicy Recursive are labelled by the
+// runtime, upstream too.
 func (p Plugin) checkSELinux(obj *storagev1.CSIDriver, a volume.MounterArgs) error {
-	if !p.SELinux || obj == nil || obj.Spec.SELinuxMount == nil || !*obj.Spec.SELinuxMount || !labelled(a.Pod) {
+	if !p.SELinux || obj == nil || obj.Spec.SELinuxMount == nil || !*obj.Spec.SELinuxMount || a.Data.Block ||
+		!labelled(a.Pod) {
+		return nil
+	}
+	if s := a.Pod.Spec.SecurityContext; s != nil && s.SELinuxChangePolicy != nil &&
+		*s.SELinuxChangePolicy == v1.SELinuxChangePolicyRecursive {
 		return nil
 	}
 	return fmt.Errorf("the SELinux mount option is not served: the CSIDriver %s has seLinuxMount: true, and the Pod "+
-		"seLinuxOptions; set seLinuxMount: false, and the runtime labels the volume's files", a.Data.DriverName)
+		"seLinuxOptions; set securityContext.seLinuxChangePolicy: Recursive of the Pod, or seLinuxMount: false, and "+
+		"the runtime labels the volume's files", a.Data.DriverName)
 }
 
 // labelled tells whether a Pod, or one of its containers, has SELinux options.
