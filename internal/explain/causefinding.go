@@ -168,7 +168,8 @@ func failedFinding(in In) (finding.Finding, bool) {
 		f.Field, f.Value = "spec.activeDeadlineSeconds", fmt.Sprint(*d)
 		f.Numbers = map[string]string{"activeDeadlineSeconds": f.Value}
 		f.Want = fmt.Sprint(10 * *d)
-		f.Message = fmt.Sprintf("The Pod ran longer than its activeDeadlineSeconds of %d and was ended.", *d)
+		f.Message = fmt.Sprintf("The Pod ran longer than its activeDeadlineSeconds of %d and was ended.", *d) +
+			usedByInit(p)
 		f.Remedies = asRemedies([]Fix{editedPodFix(in, fmt.Sprintf("make it anew with more time: "+
 			"activeDeadlineSeconds %s", f.Want), func(s *corev1.PodSpec) {
 			longer := 10 * *d

@@ -81,7 +81,7 @@ func configAnswer(in In, c container, w *corev1.ContainerStateWaiting) *Answer {
 	case noSubPath.MatchString(w.Message):
 		subPathFailed(a, in, c, noSubPath.FindStringSubmatch(w.Message)[1])
 	default:
-		a.Fixes = textFixes(cmp.Or(kubeletFix(in, w.Message), createHint(w.Message)))
+		a.Fixes = otherConfigFixes(a, in, c, w.Message)
 	}
 	a.Facts = append(a.Facts, "the kubelet's words: "+w.Message)
 	return a

@@ -41,8 +41,9 @@ var deleters = []deleter{
 }
 
 var (
-	wantsPods  = regexp.MustCompile(`^(\S+) wants (\d+) Pods$`)
-	taintWords = regexp.MustCompile(`^taint (\S+) is not tolerated`)
+	wantsPods  = regexp.MustCompile(`^(\S+) wants (\d+) Pods(?: with (\S+))?$`)
+	taintWords = regexp.MustCompile(
+		`^taint (\S+)(?: of node (\S+))? is (?:not tolerated|tolerated for (\d+) s)`)
 )
 
 // deletionFinding is the rule and field by which a Pod that is gone was deleted; ok is false when a
@@ -57,11 +58,21 @@ func deletionFinding(in In) (f finding.Finding, ok bool) {
 			f.Object = finding.Object{Kind: "ReplicaSet", Namespace: in.Ref.Namespace, Name: m[1]}
 			f.Field, f.Value, f.Related = "spec.replicas", m[2], []finding.Object{in.object()}
 			f.Message = fmt.Sprintf("ReplicaSet %s wants %s Pods, and there were more.", m[1], m[2])
+			if !strings.HasPrefix(in.Ref.Name, m[1]+"-") {
+				f.Message += adoptedText(in.Ref.Name, m[1], m[3])
+			}
 			return f, true
 		}
 		if m := taintWords.FindStringSubmatch(acted.Message); m != nil {
 			f.Field, f.Want = "spec.tolerations", m[1]
 			f.Message = fmt.Sprintf("Its node had the taint %s, and the Pod tolerates that no longer.", m[1])
+			if m[2] != "" {
+				f.Related = []finding.Object{{Kind: "Node", Name: m[2]}}
+			}
+			if m[3] != "" {
+				f.Value = m[3]
+				f.Numbers = map[string]string{"tolerationSeconds": m[3]}
+			}
 			return f, true
 		}
 	}
@@ -84,6 +95,19 @@ func deletionFinding(in In) (f finding.Finding, ok bool) {
 		return f, true
 	}
 	return f, false
+}
+
+// adoptedText is a sentence, with a space before it, about a Pod that a ReplicaSet did not make:
+// its
+// own have the ReplicaSet's name and a part of their own.
+func adoptedText(pod, set, selector string) string {
+	if selector != "" {
+		selector = " (" + selector + ")"
+	}
+	return fmt.Sprintf(" Pod %s was not made by it: its labels match the whole selector%s and it had no "+
+		"controller, so "+
+		"%s adopted it and counted it; of a surplus the youngest and those that are not ready go first.", pod, selector,
+		set)
 }
 
 // ownerByName is the owner of a kind that made a Pod, by the Pod's name: owners append a part to

@@ -83,7 +83,8 @@ func nameUnresolved(a *Answer, in In, c container, failureText string) bool {
 			a.Fixes...)
 	case strings.Contains(host, "$("):
 		a.Cause += fmt.Sprintf(" It asks for %s, which is no name but a variable that was not replaced: where it "+
-			"stands, the container has no variable of that name, or has it only further below.", host)
+			"stands, the container has no variable of that name, or has it only further below.%s", host,
+			whereItStands(c, host))
 	case !strings.Contains(host, "."):
 		a.Cause += fmt.Sprintf(" It cannot resolve %s, and no Service of namespace %s is called so.", host,
 			in.Ref.Namespace)

@@ -371,6 +371,7 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 			a.Cause = strings.ReplaceAll(a.Cause, "; nothing blocks it", "") + " " + f.Message
 			a.Fixes = withoutDoubles(append(a.Fixes, remedies(f.Remedies)...))
 		}
+		a.scaledBy(f)
 		if f.Severity == finding.Note || len(a.also) == maxAlso || saidByState(a, f) {
 			continue
 		}
@@ -385,5 +386,6 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 		}
 	}
 	a.Fixes = byEffect(a.Fixes)
+	repairTogether(&a)
 	return a
 }

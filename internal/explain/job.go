@@ -31,12 +31,20 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 		switch c.Type {
 		case batchv1.JobComplete:
 			a.State, a.Since, a.Cause = "Complete", c.LastTransitionTime.Time, "The Job has done what it should."
+			if j.Spec.SuccessPolicy != nil && j.Status.Succeeded < completions(j) {
+				a.Cause += fmt.Sprintf(" A rule of its successPolicy was met with %d of %d completions (indexes "+
+					"%s): the "+
+					"rest was ended.", j.Status.Succeeded, completions(j), j.Status.CompletedIndexes)
+			}
 			return
 		case batchv1.JobFailed, batchv1.JobFailureTarget:
 			a.State, a.Since = "Failed", c.LastTransitionTime.Time
 			a.Cause = fmt.Sprintf("The Job failed (%s): %s.", c.Reason, strings.TrimSuffix(c.Message, "."))
 			if n := j.Status.FailedIndexes; n != nil && *n != "" {
 				a.Cause += fmt.Sprintf(" The failed indexes are %s of %d.", *n, completions(j))
+				if done := j.Status.CompletedIndexes; done != "" {
+					a.Cause += fmt.Sprintf(" Those that completed are %s.", done)
+				}
 			}
 			if !s.endedBeforePlacing(a, j, c) {
 				s.failures(a, j)

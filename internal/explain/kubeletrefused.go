@@ -100,6 +100,12 @@ func namedRefusal(in In, f *finding.Finding) {
 				}
 			})}), finding.Remedy{Say: fmt.Sprintf("or let the kubelet of node %s allow it: allowedUnsafeSysctls in "+
 			"its configuration, or --allowed-unsafe-sysctls=%s", node, f.Value)})
+	case f.Code == "SupplementalGroupsPolicyNotSupported":
+		strictGroups(in, f)
+	case f.Code == "TopologyAffinityError":
+		topologyRefused(in, f)
+	case f.Code == "UnexpectedAdmissionError":
+		devicesRefused(in, f)
 	case f.Code == "AppArmor":
 		for _, c := range containers(p) {
 			if s := c.spec.SecurityContext; s != nil && s.AppArmorProfile != nil {

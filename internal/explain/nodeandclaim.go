@@ -8,6 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/explain/whatif"
 	nodeutil "github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/pod"
 )
@@ -39,6 +40,7 @@ func (s Subject) node(a *Answer, n *corev1.Node) {
 		a.State, a.Cause = "cordoned",
 			fmt.Sprintf("Node %s is cordoned: it is ready, and takes no new Pods until somebody uncordons it.", n.Name)
 		a.Fixes = []Fix{commandFix("let it take Pods again", "kubectl uncordon "+n.Name)}
+	case managedTaints(a, n):
 	default:
 		a.State, a.Cause = "Ready", fmt.Sprintf("Node %s is ready; nothing blocks it.", n.Name)
 	}
@@ -63,6 +65,27 @@ func (s Subject) node(a *Answer, n *corev1.Node) {
 	takenCPU, takenMemory := used[corev1.ResourceCPU], used[corev1.ResourceMemory]
 	a.Facts = append(a.Facts, fmt.Sprintf("%d of %s Pods, %s of %s cpu and %s of %s memory requested", count,
 		pods.String(), takenCPU.String(), cpu.String(), takenMemory.String(), memory.String()))
+}
+
+// managedTaints explains a ready node that a component's taint keeps Pods from; false where it has
+// none.
+func managedTaints(a *Answer, n *corev1.Node) bool {
+	for i, t := range n.Spec.Taints {
+		m, ok := whatif.ManagedTaintOf(t.Key)
+		if !ok || t.Effect == corev1.TaintEffectPreferNoSchedule {
+			continue
+		}
+		a.State = "tainted"
+		a.Cause = fmt.Sprintf("Node %s is Ready and takes no Pods that do not tolerate its taint %s: %s.", n.Name,
+			t.ToString(), m.Since)
+		a.Fixes = textFixes(m.Fix)
+		a.Findings = append(a.Findings, finding.Finding{Code: "Tainted", Severity: finding.Threat,
+			Stage: finding.StageNode, Object: finding.Object{Kind: "Node", Name: n.Name},
+			Field: fmt.Sprintf("spec.taints[%d]", i), Value: t.ToString(), Message: a.Cause,
+			Remedies: asRemedies(a.Fixes)})
+		return true
+	}
+	return false
 }
 
 // claim explains what a PersistentVolumeClaim waits for.

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	nodev1 "k8s.io/api/node/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
@@ -88,7 +91,16 @@ func selectorText(r journal.NodeRefusal, in In) string {
 	if !strings.HasSuffix(j.field, "cel.expression") || j.object.Name == "" {
 		return ""
 	}
-	return fmt.Sprintf(" %s %s demands %s (%s).", j.object.Kind, j.object.Name, j.value, j.field)
+	text := fmt.Sprintf(" %s %s demands %s (%s)", j.object.Kind, j.object.Name, j.value, j.field)
+	var have []string
+	for device, value := range whatDevicesHave(in, r.Node, j.value) {
+		have = append(have, device+" "+value)
+	}
+	if len(have) > 0 {
+		slices.Sort(have)
+		text += fmt.Sprintf("; the devices of %s have %s", r.Node, joinList(have))
+	}
+	return text + "."
 }
 
 // groupText is what nodes have in common that refuse the Pod for the same.
@@ -125,7 +137,7 @@ func excludedByPodText(n int, in In) string {
 		for _, k := range slices.Sorted(maps.Keys(s)) {
 			parts = append(parts, k+"="+s[k])
 		}
-		by = "its nodeSelector " + strings.Join(parts, ",")
+		by = "its nodeSelector " + strings.Join(parts, ",") + selectorOfClass(in)
 		if len(whatif.RequiredTerms(in.Pod)) > 0 {
 			by += " and its required node affinity"
 		}
@@ -134,6 +146,20 @@ func excludedByPodText(n int, in In) string {
 		return fmt.Sprintf("The other node is ruled out by %s.", by)
 	}
 	return fmt.Sprintf("The other %d nodes are ruled out by %s.", n, by)
+}
+
+// selectorOfClass says, with a space before it, that a Pod's RuntimeClass gave it node selectors.
+func selectorOfClass(in In) string {
+	name := in.Pod.Spec.RuntimeClassName
+	if name == nil || in.Objects == nil {
+		return ""
+	}
+	x, ok := in.Objects.Get(finding.Object{Kind: "RuntimeClass", Name: *name}).(*nodev1.RuntimeClass)
+	if !ok || x.Scheduling == nil || len(x.Scheduling.NodeSelector) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (RuntimeClass %s gave it %s)", x.Name,
+		labels.Set(x.Scheduling.NodeSelector).String())
 }
 
 // managedTaintFixes are what helps where a component's taint, or one of a node's condition, keeps

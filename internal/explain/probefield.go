@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -187,7 +188,11 @@ func otherHost(in In, f journal.Probed, output string) probeDiagnosis {
 			x.TCPSocket.Host = ""
 		}
 	})
-	text := fmt.Sprintf("asks the host %s instead of the Pod, and does not reach it: %s", host, output)
+	whose := ""
+	if ip, err := netip.ParseAddr(host); host == "localhost" || err == nil && ip.IsLoopback() {
+		whose = " (that is the node's own: the kubelet asks from the node)"
+	}
+	text := fmt.Sprintf("asks the host %s%s instead of the Pod, and does not reach it: %s", host, whose, output)
 	return probeDiagnosis{otherHost: true, text: text, fixes: []Fix{fix}}
 }
 

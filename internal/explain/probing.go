@@ -54,6 +54,10 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 		return lateAnswer(in, p, f, output)
 	case p.Exec != nil:
 		t.text = fmt.Sprintf("runs %s, which fails: %s", strings.Join(p.Exec.Command, " "), output)
+		if f.Result == "unknown" {
+			t.text = fmt.Sprintf("runs %s, which cannot be run: %s", strings.Join(p.Exec.Command, " "),
+				plainWords(output))
+		}
 		if output == "" {
 			t.text = fmt.Sprintf("runs %s, which ends with another exit code than 0 and prints nothing",
 				strings.Join(p.Exec.Command, " "))

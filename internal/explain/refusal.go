@@ -20,7 +20,7 @@ func refusalText(r journal.NodeRefusal, in In) string {
 	if len(r.Shortages) > 0 {
 		parts := make([]string, len(r.Shortages))
 		for i, x := range r.Shortages {
-			parts[i] = shortfall(x)
+			parts[i] = shortfall(x) + alike(in.ClusterContext.node(r.Node), x)
 		}
 		return r.Node + " " + strings.Join(parts, " and ")
 	}
@@ -54,10 +54,35 @@ func shortfall(x journal.Shortage) string {
 	case x.Resource == string(corev1.ResourcePods):
 		return fmt.Sprintf("takes %d pods and has %d already", x.Available, x.Used)
 	case x.Available == 0:
-		return fmt.Sprintf("does not offer %s (%d wanted)", x.Resource, x.Requested)
+		return fmt.Sprintf("does not offer %s (%s wanted)", x.Resource, amount(x.Resource, x.Requested))
 	}
 	return fmt.Sprintf("is %s short of %s (%s free of %s, %s wanted)", amount(x.Resource, x.Requested-free), x.Resource,
 		amount(x.Resource, free), amount(x.Resource, x.Available), amount(x.Resource, x.Requested))
+}
+
+// alike says what a node that does not offer a resource has of the same domain, such as huge pages
+// of another size; empty where it has none.
+func alike(n *corev1.Node, x journal.Shortage) string {
+	domain, _, qualified := strings.Cut(x.Resource, "/")
+	if strings.HasPrefix(x.Resource, corev1.ResourceHugePagesPrefix) {
+		domain, qualified = corev1.ResourceHugePagesPrefix, true
+	} else {
+		domain += "/"
+	}
+	if n == nil || x.Available != 0 || !qualified {
+		return ""
+	}
+	var have []string
+	for name, q := range n.Status.Allocatable {
+		if strings.HasPrefix(string(name), domain) && string(name) != x.Resource && !q.IsZero() {
+			have = append(have, q.String()+" of "+string(name))
+		}
+	}
+	slices.Sort(have)
+	if len(have) == 0 {
+		return ""
+	}
+	return ", it has " + joinList(have) + ", which is another resource"
 }
 
 // deprecatedLabel mentions a node that lacks a label but has its deprecated name.

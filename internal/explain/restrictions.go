@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
 )
@@ -140,7 +139,11 @@ func notPermitted(in In, c container, at, line string) (restriction, bool) {
 		if !known {
 			uid, field = imageUser(c), at+".image"
 		}
-		return modeForbids(in, m, file, user{uid, field})
+		r, ok := modeForbids(in, m, file, user{uid, field})
+		if mode, err := strconv.ParseInt(r.value, 10, 32); err == nil && strings.HasSuffix(r.field, ".defaultMode") {
+			r.text += groupForbids(in, c, at, int32(mode))
+		}
+		return r, ok
 	}
 	if m := portPattern.FindStringSubmatch(low); m != nil && (strings.Contains(low, "bind") ||
 		strings.Contains(low, "listen")) {
@@ -157,6 +160,9 @@ func notPermitted(in In, c container, at, line string) (restriction, bool) {
 						s.Capabilities.Add = append(s.Capabilities.Add, "NET_BIND_SERVICE")
 					})}}, true
 		}
+	}
+	if r, ok := filteredCall(in, c, at, line); ok && strings.Contains(low, "not permitted") {
+		return r, true
 	}
 	if s := c.spec.SecurityContext; s != nil && s.Capabilities != nil && len(s.Capabilities.Drop) > 0 &&
 		strings.Contains(low, "not permitted") {
@@ -189,76 +195,6 @@ func joined(list []corev1.Capability) string {
 		out = append(out, string(c))
 	}
 	return strings.Join(out, ",")
-}
-
-// user is the number that a container runs as, and the field that says it.
-type user struct {
-	uid   int64
-	field string
-}
-
-// modeForbids is the mode of a volume's files, or the missing group, that keeps a user from them.
-func modeForbids(in In, m corev1.VolumeMount, file string, u user) (restriction, bool) {
-	uid := u.uid
-	for i, v := range in.Pod.Spec.Volumes {
-		if v.Name != m.Name {
-			continue
-		}
-		var mode *int32
-		kind := ""
-		switch {
-		case v.Secret != nil:
-			mode, kind = v.Secret.DefaultMode, "secret"
-		case v.ConfigMap != nil:
-			mode, kind = v.ConfigMap.DefaultMode, "configMap"
-		case v.Projected != nil:
-			mode, kind = v.Projected.DefaultMode, "projected"
-		}
-		if r, ok := itemMode(in, m, i, file); ok {
-			return r, true
-		}
-		if have := ptr.Deref(mode, 0o644); kind != "" && have&0o111 == 0 && have&0o004 != 0 {
-			return notExecutable(in, i, file, have), true
-		}
-		if kind != "" && mode != nil && *mode&0o004 == 0 {
-			return restriction{field: fmt.Sprintf("spec.volumes[%d].%s.defaultMode", i, kind), value: fmt.Sprint(*mode),
-				want: "420", text: fmt.Sprintf("Volume %s at %s has mode %04o, which keeps its user from %s.", v.Name,
-					m.MountPath, *mode, file), fixes: []Fix{editedPodFix(in,
-					"open the files to others: defaultMode 0644",
-					func(s *corev1.PodSpec) {
-						setMode(&s.Volumes[i], 0o644)
-					})}}, true
-		}
-		if v.HostPath != nil && uid != 0 {
-			return hostPathRestriction(in, m, i, u), true
-		}
-		s := in.Pod.Spec.SecurityContext
-		if kind == "" && uid != 0 && (s == nil || s.FSGroup == nil) {
-			return restriction{field: "spec.securityContext.fsGroup", want: fmt.Sprint(uid), text: fmt.Sprintf(
-				"Volume %s at %s belongs to root, and the container runs as user %d: no fsGroup gives it to that one.",
-				v.Name, m.MountPath, uid), fixes: []Fix{editedPodFix(in, fmt.Sprintf("give the volumes to group %d",
-				uid),
-				func(s *corev1.PodSpec) {
-					if s.SecurityContext == nil {
-						s.SecurityContext = &corev1.PodSecurityContext{}
-					}
-					s.SecurityContext.FSGroup = &uid
-				})}}, true
-		}
-	}
-	return restriction{}, false
-}
-
-// setMode sets the mode of a volume's files.
-func setMode(v *corev1.Volume, mode int32) {
-	switch {
-	case v.Secret != nil:
-		v.Secret.DefaultMode = &mode
-	case v.ConfigMap != nil:
-		v.ConfigMap.DefaultMode = &mode
-	case v.Projected != nil:
-		v.Projected.DefaultMode = &mode
-	}
 }
 
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -22,6 +22,9 @@ func exitText(c container, t *corev1.ContainerStateTerminated) string {
 		if q, ok := c.spec.Resources.Limits[corev1.ResourceMemory]; ok {
 			s += " (limit " + q.String() + ")"
 		}
+	case t.Reason == "ContainerStatusUnknown":
+		s += ", which nobody saw: the node was started anew, or its runtime lost the container; the code does not " +
+			"say how the program ended"
 	case t.ExitCode == 137:
 		s += ", killed by SIGKILL"
 	case t.ExitCode == 143:

@@ -29,6 +29,9 @@ func lineExplained(in In, c container, at, line string) (restriction, bool) {
 	if r, ok := serviceLink(in, c, line); ok {
 		return r, true
 	}
+	if r, ok := saidBySpec(in, c, at, line); ok {
+		return r, true
+	}
 	return variableWanted(in, c, at, line)
 }
 

@@ -60,6 +60,8 @@ func sandboxFailed(in In) *Answer {
 	case otherFullPool.MatchString(words):
 		a.Fixes = textFixes("end Pods of node " + in.Pod.Spec.NodeName + " or place this one on another, or give the " +
 			"node's network plugin a greater range of addresses")
+	case userNamespaces.MatchString(words) && in.Pod.Spec.HostUsers != nil && !*in.Pod.Spec.HostUsers:
+		ownUsersFailed(a, in, words)
 	case networkWords.MatchString(words):
 		a.Fixes = textFixes("see that the Pod network's plugin runs on node " + in.Pod.Spec.NodeName +
 			", and read what it says; its configuration lies where --cni-conf-dir points")

@@ -368,6 +368,7 @@ func (s Subject) cronJob(a *Answer, c *batchv1.CronJob) {
 		a.causedAt = []finding.Stage{finding.StageControl, finding.StageCreation, finding.StageChange}
 		if next, err := finding.NextStart(c, s.Now); err == nil && !next.IsZero() {
 			a.Next = fmt.Sprintf("it starts a Job at %s, in %s", next.UTC().Format(time.RFC3339), ago(next.Sub(s.Now)))
+			a.Cause = fmt.Sprintf("It waits for its time, %s; nothing blocks it.", nextStartText(c, next))
 		}
 	}
 }

@@ -109,7 +109,7 @@ func TestWhyObject(t *testing.T) {
 				Object: &batchv1.CronJob{ObjectMeta: meta,
 					Spec: batchv1.CronJobSpec{Suspend: &yes, Schedule: "@hourly"}}},
 			[]string{"suspended", "@hourly", "last run never"}},
-		{"CronJob whose Jobs are suspended", suspendedJobs(meta), []string{"waits for its time.",
+		{"CronJob whose Jobs are suspended", suspendedJobs(meta), []string{"waits for its time,",
 			"Of the Jobs that CronJob x makes: each is suspended", "/spec/jobTemplate/spec/suspend"}},
 		{"Service nobody stands behind",
 			Subject{Kind: "service",

@@ -216,6 +216,14 @@ func nodeUnreachable(n *corev1.Node) bool {
 	return n != nil && nodeutil.NotReadyCondition(n) != nil
 }
 
+// times says how often.
+func times(n int32) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
 // finishedPod explains a Pod that succeeded or failed.
 func finishedPod(in In) *Answer {
 	p := in.Pod
@@ -224,7 +232,18 @@ func finishedPod(in In) *Answer {
 	}
 	a := &Answer{State: string(p.Status.Phase)}
 	if p.Status.Phase == corev1.PodSucceeded {
-		a.Cause = "All its containers ended with exit code 0, and its restart policy does not start them again."
+		a.Cause = "All its containers ended with exit code 0, and its restart policy does not start them again: the " +
+			"Pod has finished (Succeeded), and nothing is wrong."
+		for _, c := range containers(p) {
+			if c.status == nil || c.status.RestartCount == 0 {
+				continue
+			}
+			text := fmt.Sprintf("%s was restarted %s before", c.title(), times(c.status.RestartCount))
+			if t := c.status.LastTerminationState.Terminated; t != nil {
+				text += ": the run before the last ended with " + exitText(c, t)
+			}
+			a.Facts = append(a.Facts, text)
+		}
 		return a
 	}
 	if p.Status.Reason != "" {
@@ -232,7 +251,10 @@ func finishedPod(in In) *Answer {
 		a.Cause = p.Status.Message
 		if d := p.Spec.ActiveDeadlineSeconds; d != nil && p.Status.Reason == "DeadlineExceeded" {
 			a.Cause = fmt.Sprintf("The Pod ran longer than its activeDeadlineSeconds of %d and was ended: %s.", *d,
-				strings.TrimSuffix(p.Status.Message, "."))
+				strings.TrimSuffix(p.Status.Message, ".")) + usedByInit(p)
+			if f, ok := failedFinding(in); ok {
+				a.Fixes = append(a.Fixes, remedies(f.Remedies)...)
+			}
 		}
 		if c := condition(p, corev1.DisruptionTarget); c != nil {
 			a.Facts = append(a.Facts, fmt.Sprintf("%s: %s", c.Reason, c.Message))

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -35,19 +36,16 @@ func probePending(a *Answer, in In, c container, lead string) bool {
 	if requested && pr.Result == "unknown" && p != nil {
 		if port, ok := unnamedPort(c.spec, probeOf(c.spec, pr.Probe)); ok {
 			w := portUnnamed(in, c.spec, pr, port)
-			a.Cause = fmt.Sprintf("%s: the %s probe of container %s %s. Such a result is not counted: the container "+
-				"stays as it is, neither ready nor restarted for it, until the probe can be run.", lead, pr.Probe,
-				c.spec.Name,
-				w.text)
+			a.Cause = fmt.Sprintf("%s: the %s probe of container %s %s. %s", lead, pr.Probe, c.spec.Name, w.text,
+				notCounted(pr.Probe))
 			a.Next = "the probe is tried again each period"
 			a.Fixes = append(append(a.Fixes, w.fixes...), logsOf(in, c.spec.Name))
 			return true
 		}
 	}
 	if requested && pr.Result == "unknown" {
-		a.Cause = fmt.Sprintf("%s: the %s probe of container %s cannot be run: %s. Such a result is not counted: the "+
-			"container stays as it is, neither ready nor restarted for it, until the probe can be run.", lead, pr.Probe,
-			c.spec.Name, strings.TrimSuffix(plainWords(pr.Message), "."))
+		a.Cause = fmt.Sprintf("%s: the %s probe of container %s cannot be run: %s. %s", lead, pr.Probe, c.spec.Name,
+			strings.TrimSuffix(plainWords(pr.Message), "."), notCounted(pr.Probe))
 		a.Next = "the probe is tried again each period"
 		a.Fixes = append(a.Fixes, probeProgramFixes(in, c, pr)...)
 		a.Fixes = append(append(a.Fixes, diagnoseProbe(in, c.spec, pr).commands...), logsOf(in, c.spec.Name))
@@ -82,13 +80,42 @@ func probePending(a *Answer, in In, c container, lead string) bool {
 		return true
 	}
 	a.Cause = fmt.Sprintf("%s: the %s probe of container %s has not succeeded so far.", lead, kind, c.spec.Name)
+	a.Next = fmt.Sprintf("it is asked every %ds", max(p.PeriodSeconds, 1))
 	if p.SuccessThreshold > 1 {
 		a.Cause = fmt.Sprintf("%s: the %s probe of container %s has to succeed %d times in a row (successThreshold), "+
 			"and has not yet.", lead, kind, c.spec.Name, p.SuccessThreshold)
+		if requested && pr.Result == "success" && pr.Probe == kind {
+			inARow(a, in, c, at)
+		}
 	}
-	a.Next = fmt.Sprintf("it is asked every %ds", max(p.PeriodSeconds, 1))
 	a.Fixes = append(a.Fixes, logsOf(in, c.spec.Name))
 	return true
+}
+
+// notCounted says what a probe that cannot be run means for its container.
+func notCounted(probe string) string {
+	if probe == "readiness" {
+		return "Such a result is not counted: the container stays not ready until the probe can be run."
+	}
+	return "Such a result is not counted: the container stays as it is, neither ready nor restarted for it, until " +
+		"the probe can be run."
+}
+
+// inARow tells of a probe that succeeds, and has to more often than it could: nothing is wrong. at
+// is when it first succeeded.
+func inARow(a *Answer, in In, c container, at time.Time) {
+	kind, p := pendingProbe(c)
+	period := secondsOf(int64(max(p.PeriodSeconds, 1)))
+	all := period * time.Duration(p.SuccessThreshold-1)
+	a.Cause = fmt.Sprintf("Nothing is wrong: the %s probe of container %s succeeds since %s, and the Pod is ready "+
+		"after "+
+		"%d successes in a row (successThreshold), one every %ds: %ds after the first. It only has to be waited for.",
+		kind, c.spec.Name, ago(in.Now.Sub(at)), p.SuccessThreshold, max(p.PeriodSeconds, 1), int(all.Seconds()))
+	if left := all - in.Now.Sub(at); left > 0 {
+		a.Next = fmt.Sprintf("the last of them is due in %s", ago(left))
+	}
+	a.Fixes = append(a.Fixes, editedProbe(in, journal.Probed{Container: c.spec.Name, Probe: kind},
+		"let one success suffice: successThreshold 1", func(x *corev1.Probe) { x.SuccessThreshold = 1 }))
 }
 
 // notReady explains why a Pod with running containers is not ready.

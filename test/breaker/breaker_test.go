@@ -33,7 +33,8 @@ const askAgain = 200 * time.Millisecond
 func allKinds() []kind {
 	return slices.Concat(referenceKinds, labelKinds, numberKinds, lifeKinds, volumeKinds, trafficKinds, placeKinds,
 		rightKinds, wellKinds, containerKinds, probeKinds, storeKinds, netKinds, accessKinds, healthyKinds, areaKinds,
-		controllerKinds, furtherControllerKinds, mistakeKinds, everydayKinds, reportedKinds, chainKinds)
+		controllerKinds, furtherControllerKinds, mistakeKinds, everydayKinds, reportedKinds, chainKinds,
+		specFieldKinds)
 }
 
 // pairsOfSeed is how many pairs of breaks each seed plays.

@@ -47,6 +47,27 @@ func TestKubectl(t *testing.T) {
 	}
 	approve(t, i)
 	forward(t, i)
+	plugin(t, i)
+}
+
+// plugin calls gantry as kubectl calls its plugins: by the name kubectl-gantry, with the words
+// after
+// its own name, and with the kubeconfig in the environment.
+func plugin(t *testing.T, i *instance.Instance) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubectl-gantry")
+	if err := os.Symlink(i.Binary(), file); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{"why pod/www -n default -o json": `(?s)"subject":.*"state": ?"Ready"`,
+		"why -n default": `(?i)nothing|wrong`, "trace pod/www -n default": `(?s)bound.*ready`} {
+		cmd := exec.CommandContext(t.Context(), file, split(args)...)
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+i.Kubeconfig())
+		out, err := cmd.CombinedOutput()
+		if err != nil || !regexp.MustCompile(want).Match(out) {
+			t.Errorf("kubectl gantry %s: got %v and\n%s\nwant %s", args, err, out, want)
+		}
+	}
 }
 
 // editor is a program that edits as a person would: it puts a label in.

@@ -8,6 +8,7 @@ package disruption
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sort"
 	"time"
 
@@ -59,8 +60,8 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	return queueGroup{q, c.stale}
 }
 
-// podChanged returns the budget of a Pod. A Pod with several budgets cannot be evicted; the first
-// by name counts it.
+// podChanged returns the budgets that count a Pod or counted it. A Pod with several budgets cannot
+// be evicted; every one of them counts it all the same.
 func (c *controller) podChanged(old, cur runtime.Object) []string {
 	var keys []string
 	for i, obj := range []runtime.Object{old, cur} {
@@ -69,16 +70,15 @@ func (c *controller) podChanged(old, cur runtime.Object) []string {
 			continue
 		}
 		found := c.budgetsFor(p)
-		if len(found) == 0 {
-			continue
-		}
 		if len(found) > 1 && (i == 1 || cur == nil) {
 			c.controllerContext.Recorder.Eventf(p, corev1.EventTypeWarning, "MultiplePodDisruptionBudgets",
 				"Pod %q/%q matches multiple PodDisruptionBudgets.  Chose %q arbitrarily.", p.Namespace, p.Name,
 				found[0].Name)
 		}
-		if key := found[0].Namespace + "/" + found[0].Name; len(keys) == 0 || keys[0] != key {
-			keys = append(keys, key)
+		for _, b := range found {
+			if key := b.Namespace + "/" + b.Name; !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
 		}
 	}
 	return keys

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -128,6 +129,12 @@ func (c *controller) siblings(rs *appsv1.ReplicaSet) map[string]int {
 	return out
 }
 
+// surplusText says why a set deletes Pods: its number, and the labels by which it counts them.
+func surplusText(rs *appsv1.ReplicaSet) string {
+	return fmt.Sprintf("%s wants %d Pods with %s", rs.Name, replicas(rs),
+		strings.ReplaceAll(metav1.FormatLabelSelector(rs.Spec.Selector), " ", ""))
+}
+
 func (c *controller) do(ctx context.Context, o controllerruntime.Owner, plan Plan) error {
 	if plan.Create+len(plan.Delete) == 0 {
 		return nil
@@ -136,7 +143,7 @@ func (c *controller) do(ctx context.Context, o controllerruntime.Owner, plan Pla
 	c.podControl.Expectations.SetExpectations(o.Key(), plan.Create, plan.Delete, c.controllerContext.Time())
 	created := c.podControl.CreatePods(ctx, o, plan.Create,
 		func(int) *corev1.Pod { return controllerruntime.NewPodFromTemplate(&rs.Spec.Template, o) })
-	deleted := c.podControl.DeletePods(ctx, o, plan.Delete, fmt.Sprintf("%s wants %d Pods", rs.Name, replicas(rs)))
+	deleted := c.podControl.DeletePods(ctx, o, plan.Delete, surplusText(rs))
 	return errors.Join(controllerruntime.IgnoreNamespaceTerminating(created), deleted)
 }
 

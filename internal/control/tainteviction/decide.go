@@ -122,18 +122,7 @@ func Decide(p *corev1.Pod, taints []corev1.Taint, seen TaintTimes, now time.Time
 // evictionTime returns when one taint evicts the Pod; false if a toleration without limit covers
 // it, otherwise the shortest limit counts.
 func evictionTime(p *corev1.Pod, t corev1.Taint, since time.Time) (time.Time, bool) {
-	tolerated := false
-	var shortest *int64
-	for i := range p.Spec.Tolerations {
-		tol := &p.Spec.Tolerations[i]
-		if !tolerates(tol, &t) {
-			continue
-		}
-		tolerated = true
-		if s := tol.TolerationSeconds; s != nil && (shortest == nil || *s < *shortest) {
-			shortest = s
-		}
-	}
+	tolerated, shortest := toleratedFor(p, t)
 	switch {
 	case !tolerated:
 		return since, true
@@ -145,6 +134,22 @@ func evictionTime(p *corev1.Pod, t corev1.Taint, since time.Time) (time.Time, bo
 		// a time.Duration holds at most 292 years
 		return since.Add(time.Duration(min(*shortest, int64(math.MaxInt64/time.Second))) * time.Second), true
 	}
+}
+
+// toleratedFor reports whether a Pod tolerates a taint, and for how many seconds at most; nil:
+// without limit.
+func toleratedFor(p *corev1.Pod, t corev1.Taint) (tolerated bool, shortest *int64) {
+	for i := range p.Spec.Tolerations {
+		tol := &p.Spec.Tolerations[i]
+		if !tolerates(tol, &t) {
+			continue
+		}
+		tolerated = true
+		if s := tol.TolerationSeconds; s != nil && (shortest == nil || *s < *shortest) {
+			shortest = s
+		}
+	}
+	return tolerated, shortest
 }
 
 func tolerates(tol *corev1.Toleration, t *corev1.Taint) bool {

@@ -7,12 +7,14 @@ package tainteviction
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
@@ -149,12 +151,26 @@ func (c *controller) planEviction(pod string, later bool) (before bool) {
 	return before
 }
 
+// evictionText says for which taint a Pod is deleted, how long it tolerated that, and whether
+// anybody makes it anew.
+func evictionText(p *corev1.Pod, t corev1.Taint) string {
+	text := fmt.Sprintf("taint %s of node %s is not tolerated", t.ToString(), p.Spec.NodeName)
+	if tolerated, shortest := toleratedFor(p, t); tolerated && shortest != nil {
+		text = fmt.Sprintf("taint %s of node %s is tolerated for %d s (tolerationSeconds) and no longer", t.ToString(),
+			p.Spec.NodeName, *shortest)
+	}
+	if metav1.GetControllerOf(p) == nil {
+		text += "; no controller makes the Pod anew"
+	}
+	return text
+}
+
 func (c *controller) evict(ctx context.Context, p *corev1.Pod, v Decision) error {
 	c.controllerContext.Recorder.Event(p, corev1.EventTypeNormal,
 		"TaintManagerEviction", "Marking for deletion Pod "+p.Namespace+"/"+p.Name)
 	c.controllerContext.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)},
 		journal.Acted{Controller: "taintevict", Action: "deletes the Pod",
-			Message: "taint " + v.Taint.ToString() + " is not tolerated any longer"})
+			Message: evictionText(p, v.Taint)})
 	err := controllerruntime.Disruption{Reason: "DeletionByTaintManager",
 		Message: "Taint manager: deleting due to NoExecute taint"}.Delete(ctx, c.controllerContext.Client, p)
 	if err == nil {

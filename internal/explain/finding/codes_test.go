@@ -35,7 +35,7 @@ func TestCodesAreDocumented(t *testing.T) {
 		"../changedbefore.go", "../endedbytaint.go", "../roomheld.go", "../gangmembers.go", "../kernelkills.go",
 		"../profiles.go",
 		"../sandbox.go", "../claimvolume.go", "../startedagain.go", "../sharedlimits.go", "../kubeletrefused.go",
-		"../staticmanifest.go") {
+		"../staticmanifest.go", "../fieldfailures.go", "../nodeandclaim.go") {
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil || strings.HasSuffix(name, "_test.go") {
 			continue

@@ -97,8 +97,18 @@ func (c *Cluster) uncountable(b *policyv1.PodDisruptionBudget, self Object) []Fi
 		Numbers: map[string]string{"pods": fmt.Sprint(len(all)), "withoutController": fmt.Sprint(len(bare))},
 		Message: fmt.Sprintf("Budget %s has %s %s, which is counted against the number of Pods that a controller "+
 			"wants, and %d of its %d Pods have no controller: only a whole number for minAvailable is counted for "+
-			"them.",
-			self.Name, strings.TrimPrefix(field, "spec."), value.String(), len(bare), len(all)),
+			"them.%s",
+			self.Name, strings.TrimPrefix(field, "spec."), value.String(), len(bare), len(all), counted(b)),
 		Remedies: []Remedy{{Say: "state minAvailable as a whole number", Run: []string{kubectl(self, "patch",
 			fmt.Sprintf(`--type=merge -p '{"spec":{"minAvailable":%d,"maxUnavailable":null}}'`, least))}}}}}
+}
+
+// counted says what the controller made of a budget that cannot be counted.
+func counted(b *policyv1.PodDisruptionBudget) string {
+	s := b.Status
+	if s.DisruptionsAllowed > 0 || s.ObservedGeneration < b.Generation {
+		return ""
+	}
+	return fmt.Sprintf(" So %d Pods are expected, and no eviction is allowed though %d are healthy.", s.ExpectedPods,
+		s.CurrentHealthy)
 }

@@ -102,6 +102,7 @@ func (c *Cluster) missing(r Reference, self Object) (Finding, bool) {
 		f.Code = "ReferenceTerminating"
 		f.Message = fmt.Sprintf("%s %s names %s %s in %s, which is being deleted.", self.Kind, self.Name, r.To.Kind,
 			r.To.Name, r.Field)
+		c.anotherClaim(&f, self, r)
 		return f, true
 	}
 	return f, false

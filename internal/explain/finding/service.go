@@ -117,19 +117,23 @@ func endpointsBehind(c *Cluster, o metav1.Object, self Object) []Finding {
 		return nil
 	}
 	var well, sick []string
+	var ready []*corev1.Pod
 	for _, p := range in[*corev1.Pod](c, "Pod", self.Namespace) {
 		switch {
 		case !labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(p.Labels)) || pod.IsTerminal(p):
 		case pod.IsReady(p) && !reachable(p):
 			return nil // such an address is no endpoint
 		case pod.IsReady(p) && p.DeletionTimestamp == nil && c.Now.Sub(readySince(p)) > settleTime:
-			well = append(well, p.Name)
+			well, ready = append(well, p.Name), append(ready, p)
 		case !pod.IsReady(p):
 			sick = append(sick, p.Name)
 		}
 	}
 	if c.endpoints(self.Namespace, self.Name) > 0 {
 		return nil
+	}
+	if f, other := otherFamily(s, self, ready); other {
+		return []Finding{f}
 	}
 	if len(well) > 0 && len(servicePort(c, o, self)) == 0 {
 		return []Finding{{Code: "EndpointsBehind", Stage: StageControl, Object: self, Field: "spec.selector",

@@ -264,8 +264,9 @@ func (c *Cluster) nodeExpression(self Object, e corev1.NodeSelectorRequirement, 
 		f.Message += fmt.Sprintf(": no node has the label %s.", e.Key)
 	default:
 		f.Message += fmt.Sprintf(": nodes have %s=%s.", e.Key, strings.Join(values, ", "))
+		compared := e.Operator == corev1.NodeSelectorOpGt || e.Operator == corev1.NodeSelectorOpLt
 		for k, v := range e.Values {
-			if near, how := Near(v, values); near != "" && f.Want == "" {
+			if near, how := Near(v, values); near != "" && f.Want == "" && !compared {
 				f.Want = near
 				f.Message += fmt.Sprintf(" Perhaps %s was meant instead of %s; %s.", near, v, how)
 				f.Remedies = []Remedy{{Say: fmt.Sprintf("set %s instead of %s", near, v),

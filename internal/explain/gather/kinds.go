@@ -48,6 +48,10 @@ func furtherKinds() []kindRow {
 			o listing) (runtime.Object, error) {
 			return c.ResourceV1().DeviceClasses().List(ctx, o)
 		}},
+		{"ResourceSlice", "resourceslices", shared, func(ctx context.Context, c clientset, _ string,
+			o listing) (runtime.Object, error) {
+			return c.ResourceV1().ResourceSlices().List(ctx, o)
+		}},
 		{"ClusterRoleBinding", "", rare, func(ctx context.Context, c clientset, _ string, o listing) (runtime.Object,
 			error) {
 			return c.RbacV1().ClusterRoleBindings().List(ctx, o)

@@ -25,7 +25,9 @@ var storageKinds = []string{"PersistentVolume", "CSIDriver", "CSINode", "VolumeA
 
 // wants reports whether a kind is read for the question; kinds that are not as many as nodes or
 // volumes are wanted always.
-func (d demand) wants(kind string) bool { return d.storage || !slices.Contains(storageKinds, kind) }
+func (d demand) wants(kind string) bool {
+	return (d.storage || !slices.Contains(storageKinds, kind)) && (d.devices || kind != "ResourceSlice")
+}
 
 // covers reports whether what was read for one question is enough for another.
 func (d demand) covers(of demand) bool {

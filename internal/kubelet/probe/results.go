@@ -27,8 +27,8 @@ type Answer struct {
 }
 
 // Add counts an answer. changed: the result is another than before. The fact is what the journal
-// is to record; it is nil when the answer neither changes nor threatens the result, nor says
-// something new, nor came late for the first time.
+// is to record; it is nil when the answer neither changes nor threatens the result, nor begins a
+// row of successes that has to be longer, nor says something new, nor came late for the first time.
 func (r Results) Add(k Key, a Answer, s Spec) (next Results, changed bool, fact *journal.Probed) {
 	var health Health
 	if r.streak, health = r.streak.Add(a.Outcome, s); health != Pending && health != r.Health {
@@ -45,6 +45,8 @@ func (r Results) Add(k Key, a Answer, s Spec) (next Results, changed bool, fact 
 	}
 	news := changed
 	if f.Result == "success" {
+		// a row of successes that is not long enough yet begins
+		news = news || r.streak.Length == 1 && f.Threshold > 1
 		r.output = ""
 		if a.Result == Success {
 			f.Message = ""

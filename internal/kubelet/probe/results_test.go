@@ -69,3 +69,26 @@ func TestResultsThatEndAContainerOrItsStartup(t *testing.T) {
 		}
 	}
 }
+
+// Of a row of successes that has to be longer the first is recorded, and the one that suffices.
+func TestTheFirstOfARowOfSuccessesIsRecorded(t *testing.T) {
+	spec := probe.Spec{Period: time.Second, SuccessThreshold: 3, FailureThreshold: 3}
+	key := probe.Key{Container: "app", Kind: probe.Readiness}
+	r := probe.NewResults(probe.Readiness)
+	got := ""
+	for range 4 {
+		next, changed, fact := r.Add(key, probe.Answer{Outcome: probe.Outcome{Result: probe.Success}}, spec)
+		switch {
+		case changed:
+			got += "healthy "
+		case fact != nil:
+			got += "recorded "
+		default:
+			got += "- "
+		}
+		r = next
+	}
+	if want := "recorded - healthy - "; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

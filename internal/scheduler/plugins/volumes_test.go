@@ -168,7 +168,7 @@ func TestVolumeBindingStatuses(t *testing.T) {
 				"make the claim anew"},
 		"a free volume in one zone": {p: newPod("p", mounts("data")),
 			objects: []runtime.Object{waits, data, newVolume("pv", "local", "2Gi", only("zone", "1"))}, a: "fits",
-			b: nothing},
+			b: strings.Replace(nothing, "for it |", "for it; volume pv exists only where zone=1 |", 1)},
 		"too small": {p: newPod("p", mounts("data")),
 			objects: []runtime.Object{waits, data, newVolume("pv", "local", "500Mi")}, a: nothing, b: nothing},
 		"of another class": {p: newPod("p", mounts("data")),

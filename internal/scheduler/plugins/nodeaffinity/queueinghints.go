@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -68,7 +69,8 @@ func unmetRequirement(t v1.NodeSelectorTerm, n *v1.Node) string {
 		one := &v1.NodeSelector{
 			NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{r}}}}
 		if ok, _ := nodeaffinity.NewLazyErrorNodeSelector(one).Match(n); !ok {
-			return fmt.Sprintf("%s %s %v (node has %s)", r.Key, r.Operator, r.Values, labelText(n, r.Key))
+			return fmt.Sprintf("%s %s %v (node has %s%s)", r.Key, r.Operator, r.Values, labelText(n, r.Key),
+				notInteger(r, n))
 		}
 	}
 	for _, r := range t.MatchFields {
@@ -79,6 +81,18 @@ func unmetRequirement(t v1.NodeSelectorTerm, n *v1.Node) string {
 		}
 	}
 	return ""
+}
+
+// notInteger says of a label that a requirement compares as a number that it is none.
+func notInteger(r v1.NodeSelectorRequirement, n *v1.Node) string {
+	v, has := n.Labels[r.Key]
+	if !has || r.Operator != v1.NodeSelectorOpGt && r.Operator != v1.NodeSelectorOpLt {
+		return ""
+	}
+	if _, err := strconv.ParseInt(v, 10, 64); err == nil {
+		return ""
+	}
+	return fmt.Sprintf(", which is not an integer: %s compares integers only", r.Operator)
 }
 
 func labelText(n *v1.Node, key string) string {

@@ -3,6 +3,7 @@ package volumebinding
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -145,9 +146,35 @@ func (pl *Plugin) Explain(_ context.Context, state framework.CycleState, p *v1.P
 	}
 	return schedule.Explanation{Code: reason.VolumeNotFound,
 		Detail: fmt.Sprintf("claim %s (%s of class %s) finds no free volume that this node reaches, and none can be "+
-			"provisioned for it", claim, want.String(), class),
+			"provisioned for it%s", claim, want.String(), class, w.elsewhere(f.Claim)),
 		Fix: fmt.Sprintf("add a volume of class %s with at least %s, or use a class that provisions",
 			class, want.String())}
+}
+
+// maxElsewhere bounds the volumes that are told of a claim.
+const maxElsewhere = 3
+
+// elsewhere says which free volumes would do for a claim on other nodes; empty where there are
+// none.
+func (w *claimsToBind) elsewhere(claim *v1.PersistentVolumeClaim) string {
+	var out []string
+	for _, u := range w.unbound {
+		if u.claim.UID != claim.UID || u.claim.Name != claim.Name {
+			continue
+		}
+		for _, v := range u.volumes {
+			have, want := v.Spec.Capacity[v1.ResourceStorage], claim.Spec.Resources.Requests[v1.ResourceStorage]
+			if v.Spec.NodeAffinity == nil || v.Spec.ClaimRef != nil || have.Cmp(want) < 0 || len(out) == maxElsewhere {
+				continue
+			}
+			out = append(out, fmt.Sprintf("volume %s exists only where %s", v.Name, NodeAffinityText(v)))
+		}
+	}
+	if len(out) == 0 {
+		return ""
+	}
+	slices.Sort(out)
+	return "; " + strings.Join(out, "; ")
 }
 
 // NodeAffinityText says in words which nodes a volume can be reached from.
