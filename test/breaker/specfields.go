@@ -21,9 +21,6 @@ var specFieldKinds = []kind{
 		"maxUnavailable: 1"), "pdb/$C", []truth{{kinds: "PodDisruptionBudget", field: "maxUnavailable", value: "1",
 		want: "minAvailable", numbers: []string{"1"}}}, ""},
 
-	{"well: host port for the node alone", workload("$C", `{containers: [{name: app, image: app, ports: `+
-		`[{containerPort: `+
-		`8080, hostPort: 31$N, hostIP: 127.0.0.1}]}]}`), "deployment/$C", nil, ""},
 	{"well: claims go when it is scaled down", object("apps/v1", "StatefulSet", "$C", `spec: {replicas: 1, `+
 		`serviceName: `+
 		`"", persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}, selector: {matchLabels: {app: $C}}, `+
