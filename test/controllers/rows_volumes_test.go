@@ -95,10 +95,7 @@ spec:
 		}, fieldIs("PersistentVolumeClaim/data", "status.conditions[0].reason", "NoPodsUsingPVC")},
 		{makes(claimUser), fieldIs("PersistentVolumeClaim/data", "status.conditions[0].reason", "PodUsingPVC")},
 		{deletes("Pod/user"), fieldIs("PersistentVolumeClaim/data", "status.conditions[0].status", "True")},
-		{func(w *instance) {
-			w.delete("PersistentVolume/NS-v")
-			w.delete("PersistentVolumeClaim/data")
-		}, isGone("PersistentVolumeClaim/data")},
+		{deletes("PersistentVolumeClaim/data"), isGone("PersistentVolumeClaim/data")},
 		{func(w *instance) {
 			w.make(claim + "---\n" + claimUser)
 			w.make("kind: PersistentVolumeClaim\nmetadata: {name: unused}\nspec: {accessModes: [ReadWriteOnce], " +
