@@ -10,6 +10,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // requestField is the path of the largest request of a resource.
@@ -241,7 +242,7 @@ func gateFindings(in In) []finding.Finding {
 				Message: fmt.Sprintf("Scheduling gate %s keeps the Pod from the scheduler until it is removed.",
 					g.Name)})
 		}
-		if s := in.Pod.Spec.SchedulerName; s != corev1.DefaultSchedulerName && condition(in.Pod,
+		if s := in.Pod.Spec.SchedulerName; s != corev1.DefaultSchedulerName && pod.Condition(in.Pod,
 			corev1.PodScheduled) == nil && s != "" {
 			out = append(out, finding.Finding{Code: "SchedulerUnknown", Stage: finding.StageControl,
 				Object: in.object(),
@@ -251,7 +252,7 @@ func gateFindings(in In) []finding.Finding {
 		return out
 	}
 	for i, g := range in.Pod.Spec.ReadinessGates {
-		if c := condition(in.Pod, g.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
+		if c := pod.Condition(in.Pod, g.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
 			out = append(out, finding.Finding{Code: "ReadinessGate", Stage: finding.StageTraffic, Object: in.object(),
 				Field: fmt.Sprintf("spec.readinessGates[%d]", i), Value: string(g.ConditionType),
 				Message: fmt.Sprintf("Readiness gate %s is not True: whoever owns that condition has to set it.",

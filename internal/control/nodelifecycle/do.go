@@ -27,6 +27,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/node"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 const leases = "kube-node-lease"
@@ -192,25 +193,22 @@ func (c *controller) markPodsNotReady(ctx context.Context, node string) error {
 	var failed []error
 	for _, raw := range pods {
 		p := raw.(*corev1.Pod)
-		for _, cond := range p.Status.Conditions {
-			if cond.Type != corev1.PodReady || cond.Status != corev1.ConditionTrue {
-				continue
-			}
-			body := fmt.Sprintf(
-				`{"metadata":{"uid":%q},"status":{"conditions":[{"type":"Ready","status":"False",`+
-					`"lastTransitionTime":%q}]}}`, p.UID,
-				c.controllerContext.Time().UTC().Format(time.RFC3339))
-			_, err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name,
-				types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
-			if err != nil && !apierrors.IsNotFound(err) {
-				failed = append(failed, err)
-				continue
-			}
-			c.controllerContext.Recorder.Event(p, corev1.EventTypeWarning, "NodeNotReady", "Node is not ready")
-			c.controllerContext.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)},
-				journal.Acted{Controller: "nodelifecycle", Action: "marks the Pod not ready",
-					Message: "node " + node + " is not ready"})
+		if !pod.IsReady(p) {
+			continue
 		}
+		body := fmt.Sprintf(
+			`{"metadata":{"uid":%q},"status":{"conditions":[{"type":"Ready","status":"False",`+
+				`"lastTransitionTime":%q}]}}`, p.UID,
+			c.controllerContext.Time().UTC().Format(time.RFC3339))
+		_, err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name,
+			types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+		if err != nil && !apierrors.IsNotFound(err) {
+			failed = append(failed, err)
+			continue
+		}
+		c.controllerContext.Recorder.Event(p, corev1.EventTypeWarning, "NodeNotReady", "Node is not ready")
+		c.controllerContext.Journal.Put(pod.Ref(p), journal.Acted{Controller: "nodelifecycle",
+			Action: "marks the Pod not ready", Message: "node " + node + " is not ready"})
 	}
 	return errors.Join(failed...)
 }

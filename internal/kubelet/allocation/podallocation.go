@@ -58,12 +58,10 @@ func (z *PodAllocation) Admitted(ctx context.Context, p *v1.Pod, before bool) {
 	z.record = podactions.AllocationRecord{Allocated: pod.AllocationOf(p), Applied: podplan.Applied{},
 		Generation: p.Generation}
 	if before {
-		for _, c := range p.Status.Conditions {
-			if c.Type == v1.PodResizePending && c.Status == v1.ConditionTrue {
-				z.pending = &podstatus.Resize{Reason: c.Reason, Message: c.Message, Generation: c.ObservedGeneration}
-				if c.Reason == v1.PodReasonDeferred {
-					z.deferredAt = c.LastTransitionTime.Time
-				}
+		if c := pod.Condition(p, v1.PodResizePending); c != nil && c.Status == v1.ConditionTrue {
+			z.pending = &podstatus.Resize{Reason: c.Reason, Message: c.Message, Generation: c.ObservedGeneration}
+			if c.Reason == v1.PodReasonDeferred {
+				z.deferredAt = c.LastTransitionTime.Time
 			}
 		}
 		g, ok, err := z.m.d.Store.Load(z.uid)
@@ -174,10 +172,8 @@ func (z *PodAllocation) resolved(p *v1.Pod, how string, now time.Time) {
 // pendingSince is from when the Pod's resize waits, which a kubelet before this one may have
 // written down.
 func pendingSince(in podplan.In) time.Time {
-	for _, c := range in.Pod.Status.Conditions {
-		if c.Type == v1.PodResizePending {
-			return c.LastTransitionTime.Time
-		}
+	if c := pod.Condition(in.Pod, v1.PodResizePending); c != nil {
+		return c.LastTransitionTime.Time
 	}
 	return in.Now
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podview"
 	"github.com/gantry-project/gantry/internal/kubelet/podworker/planrunner"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // emit states a fact about the Pod p. It is the only call that does: journal, event, log line and
@@ -49,7 +50,7 @@ func (w *worker) emitAll(ctx context.Context, desired *UpdatePodOptions, p *v1.P
 // the end, so this is an event without a fact.
 func (w *worker) emitDeadlineExceeded(in podplan.In) {
 	s := in.Pod.Status
-	if (s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed) && s.Reason != podplan.DeadlineReason {
+	if pod.IsPhaseTerminal(s.Phase) && s.Reason != podplan.DeadlineReason {
 		return // it had ended before
 	}
 	if end := podplan.EffectiveTermination(in); end != nil && end.Reason == podplan.DeadlineReason &&

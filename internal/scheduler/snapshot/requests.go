@@ -51,10 +51,8 @@ func hasOnlyCommonResources(p *v1.Pod) bool {
 		len(p.Status.ContainerStatuses) > 0 || p.Status.Resources != nil {
 		return false
 	}
-	for i := range p.Status.Conditions {
-		if p.Status.Conditions[i].Type == v1.PodResizePending {
-			return false
-		}
+	if pod.Condition(p, v1.PodResizePending) != nil {
+		return false
 	}
 	if len(p.Spec.Containers) == 1 {
 		return true

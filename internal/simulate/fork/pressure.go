@@ -15,6 +15,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	podutil "github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/memapi"
 	"github.com/gantry-project/gantry/internal/simulate/usage"
@@ -116,7 +117,7 @@ func sortedNames(of map[string]usage.Amounts) []string {
 func (c *Cluster) monitor(ctx context.Context) {
 	byNode := map[string][]*corev1.Pod{}
 	for _, p := range c.pods() {
-		if p.Spec.NodeName != "" && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded {
+		if p.Spec.NodeName != "" && !podutil.IsTerminal(p) {
 			byNode[p.Spec.NodeName] = append(byNode[p.Spec.NodeName], p)
 		}
 	}
