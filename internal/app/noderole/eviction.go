@@ -91,7 +91,7 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 		Reclaim: map[eviction.Reclaim]func(context.Context) error{
 			eviction.DeadContainers: k.DeleteAllUnusedContainers, eviction.UnusedImages: k.DeleteUnusedImages},
 		Events: a.events, Journal: a.sink(), Changed: changed, Notices: e.watcher.Notices(),
-		Meter: manager.Meter{StatsAge: a.metrics.EvictionStatsAge, Fruitless: a.metrics.EvictionsFruitless,
+		Metrics: manager.Metrics{StatsAge: a.metrics.EvictionStatsAge, Fruitless: a.metrics.EvictionsFruitless,
 			Observed: func(o eviction.Observations) {
 				for signal, x := range o {
 					a.metrics.EvictionSignal(string(signal), x.Available, x.Capacity)

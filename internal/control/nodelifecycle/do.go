@@ -47,7 +47,7 @@ type controller struct {
 	taintedAt        map[string]time.Time // by zone: when a node was last tainted for eviction
 	zones            map[string]Zone
 	zonesCountedAt   time.Time // when zones was computed
-	meter            zoneMeter
+	metrics          zoneMetrics
 }
 
 // New returns the controller.
@@ -56,7 +56,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	c := &controller{controllerContext: d, nodes: nodes.Lister(), leases: lease.Lister(),
 		pods: d.Informers.Core().V1().Pods().Informer(), health: map[string]NodeHealth{},
 		unreachableSince: map[string]time.Time{}, taintedAt: map[string]time.Time{},
-		meter: newZoneMeter()}
+		metrics: newZoneMetrics()}
 	_ = c.pods.AddIndexers(
 		cache.Indexers{
 			ByNode: func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }})
@@ -77,7 +77,7 @@ func (c *controller) syncNode(ctx context.Context, name string) (time.Duration, 
 		c.mu.Lock()
 		delete(c.health, name)
 		delete(c.unreachableSince, name)
-		c.meter.see(name, nil)
+		c.metrics.observeNode(name, nil)
 		c.mu.Unlock()
 		return 0, nil
 	}
@@ -153,7 +153,7 @@ func (c *controller) updateHealth(n *corev1.Node) (bool, time.Duration) {
 	defer c.mu.Unlock()
 	h := UpdateHealth(c.health[n.Name], Heartbeat{beat, posted, n.CreationTimestamp.Time}, c.controllerContext.Time())
 	c.health[n.Name] = h
-	c.meter.see(n.Name, n)
+	c.metrics.observeNode(n.Name, n)
 	grace := cmp.Or(c.controllerContext.NodeMonitorGracePeriod, MonitorGracePeriod)
 	return IsUnreachable(h, grace, c.controllerContext.Time())
 }

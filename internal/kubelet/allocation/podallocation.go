@@ -164,7 +164,7 @@ func (z *PodAllocation) put(f journal.Fact) { z.m.d.Journal.Put(z.ref, f) }
 // resolved counts the end of a deferred resize.
 func (z *PodAllocation) resolved(p *v1.Pod, how string, now time.Time) {
 	if !z.deferredAt.IsZero() {
-		z.m.d.Meter.ResizeDeferred(p, how, now.Sub(z.deferredAt))
+		z.m.d.Metrics.ResizeDeferred(p, how, now.Sub(z.deferredAt))
 		z.deferredAt = time.Time{}
 	}
 }
@@ -203,7 +203,7 @@ func (z *PodAllocation) refused(p *v1.Pod, refusal *reason.Refusal) {
 		z.deferredAt = time.Now()
 	}
 	if refusal.Code == reason.ResizeInfeasible {
-		z.m.d.Meter.ResizeInfeasible(refusal.Detail)
+		z.m.d.Metrics.ResizeInfeasible(refusal.Detail)
 	}
 	z.put(journal.Waiting{For: fmt.Sprintf("its new size (%s): %s", refusal.Code, refusal.Detail), Since: time.Now(),
 		Next: nextStep(refusal.Code), Fix: refusal.Fix})

@@ -33,11 +33,11 @@ type Config struct {
 	Directory      string                      // of the checkpoint: the kubelet's
 	// Affinity is what the topology manager decided for a container.
 	Affinity func(pod types.UID, container string) topologymanager.Hint
-	Meter    Meter // may be nil
+	Metrics  Metrics // may be nil
 }
 
-// Meter counts allocations.
-type Meter interface {
+// Metrics counts allocations.
+type Metrics interface {
 	// MemoryPinning counts a container or Pod that was given exclusive memory, or not.
 	MemoryPinning(failed bool)
 }
@@ -223,8 +223,8 @@ func (m *Manager) Allocate(p *v1.Pod, c *v1.Container) error {
 		return allocate(s, m.reusableOf(p.UID),
 			allocation{pod: p, container: c, request: r, affinity: m.c.Affinity(p.UID, c.Name)})
 	})
-	if m.c.Meter != nil {
-		m.c.Meter.MemoryPinning(err != nil)
+	if m.c.Metrics != nil {
+		m.c.Metrics.MemoryPinning(err != nil)
 	}
 	if err != nil {
 		return err
@@ -251,8 +251,8 @@ func (m *Manager) AllocatePod(p *v1.Pod) error {
 	err := m.change(func(s *state.State) error {
 		return allocatePod(s, p, m.c.Affinity(p.UID, pod.ContainersInOrder(p)[0].Name))
 	})
-	if m.c.Meter != nil {
-		m.c.Meter.MemoryPinning(err != nil)
+	if m.c.Metrics != nil {
+		m.c.Metrics.MemoryPinning(err != nil)
 	}
 	return err
 }

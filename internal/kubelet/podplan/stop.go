@@ -3,7 +3,6 @@ package podplan
 import (
 	"time"
 
-
 	"github.com/gantry-project/gantry/internal/pod"
 )
 

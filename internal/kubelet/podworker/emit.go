@@ -25,7 +25,7 @@ func (w *worker) emit(ctx context.Context, p *v1.Pod, f journal.Fact) {
 	d.Journal.Put(w.ref, f)
 	switch f := f.(type) {
 	case journal.Accepted:
-		d.Meter.Admitted(p)
+		d.Metrics.Admitted(p)
 	case journal.Refused:
 		d.Events.Pod(p, v1.EventTypeWarning, f.Reason, f.Message)
 		klog.FromContext(ctx).Info("Pod refused", "reason", f.Reason, "detail", f.Message)

@@ -138,14 +138,14 @@ func TestNewestUpdateWins(t *testing.T) {
 func TestAStaticPodThatIsThereAgainIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := begin(t, map[string]time.Duration{"furnish": time.Second})
-		p.d.Meter = metrics.New()
+		p.d.Metrics = metrics.New()
 		static := testPod("1", "")
 		static.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
 		p.UpdatePod(UpdatePodOptions{Pod: static, Source: "file"})
 		time.Sleep(2 * time.Second)
 		restarted := func() string {
 			to := httptest.NewRecorder()
-			p.d.Meter.Handler().ServeHTTP(to, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			p.d.Metrics.Handler().ServeHTTP(to, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 			var out []string
 			for line := range strings.Lines(to.Body.String()) {
 				if strings.HasPrefix(line, "kubelet_restarted_pods_total") {
