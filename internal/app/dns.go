@@ -131,7 +131,7 @@ func (u *Up) dns(ctx context.Context, c runningCluster) error {
 		Node:   u.Instance.NodeName, Listen: dns.Listen{Cluster: at},
 	}
 	// a range that the Node will be given is not known yet
-	if c.engine.Network && !u.Instance.PodNetwork.RangeFromNode() {
+	if c.containerRuntime.Network && !u.Instance.PodNetwork.RangeFromNode() {
 		own, err := network.ParseRanges(u.Instance.PodNetwork.PodCIDR)
 		if err != nil {
 			return err

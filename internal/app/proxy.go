@@ -137,7 +137,7 @@ func (u *Up) proxy(ctx context.Context, c runningCluster) error {
 	if err != nil {
 		return err
 	}
-	if loaded.ByNode() && c.engine.Network && !u.Instance.PodNetwork.RangeFromNode() {
+	if loaded.ByNode() && c.containerRuntime.Network && !u.Instance.PodNetwork.RangeFromNode() {
 		loaded.NodeRanges, err = network.ParseRanges(u.Instance.PodNetwork.PodCIDR)
 	} else {
 		err = nodeRanges(ctx, loaded, client, u.Instance.NodeName)
@@ -147,7 +147,7 @@ func (u *Up) proxy(ctx context.Context, c runningCluster) error {
 	}
 	tables, err := proxyTables(instance.ID(u.Instance.DataDir), func(f rules.Family) rules.Settings {
 		s := loaded.Settings(f)
-		if c.engine.Network {
+		if c.containerRuntime.Network {
 			s.ConfineInterfaces = []string{u.Instance.PodNetwork.Bridge}
 			if loaded.DetectLocalMode == "" && loaded.ClusterCIDR == "" {
 				s.LocalDetector = rules.LocalTrafficDetector{Interface: u.Instance.PodNetwork.Bridge}

@@ -70,7 +70,7 @@ func (k *Kubelet) RunStandalone(ctx context.Context, out *cli.Progress) error {
 		return err
 	}
 	sink := log.SinkFor("kubelet", k.Instance.NodeName)
-	e, err := noderole.StartEngine(ctx, &k.Instance, sink, out.Step)
+	e, err := noderole.StartContainerRuntime(ctx, &k.Instance, sink, out.Step)
 	if err != nil {
 		return err
 	}

@@ -208,13 +208,13 @@ func blindProbes(in In) []finding.Finding {
 	return out
 }
 
-// seldom is from which period on one failure of a probe costs minutes.
-const seldom = 120
+// longProbePeriod is from which period on one failure of a probe costs minutes.
+const longProbePeriod = 120
 
 // askedSeldom is a probe that has failed and is asked again only after minutes: however well the
 // container is by then, it is not ready before.
 func askedSeldom(in In, i int, kind string, p *corev1.Probe) []finding.Finding {
-	if p.PeriodSeconds < seldom || kind == "liveness" {
+	if p.PeriodSeconds < longProbePeriod || kind == "liveness" {
 		return nil
 	}
 	name := in.Pod.Spec.Containers[i].Name

@@ -60,7 +60,7 @@ type Observed struct {
 	Changed              time.Time // no later than its last change that is known
 }
 
-// silence is after how long without a sign a part is down: upstream's lease duration and a half,
+// staleAfter is after how long without a sign a part is down: upstream's lease duration and a half,
 // and twice the time in which nodes report.
 const (
 	leaseSilence = 20 * time.Second

@@ -77,7 +77,7 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 	}
 	k, resources := a.kubelet, a.resources
 	o := &manager.Observer{
-		Cgroups: tree, Images: n.engine.Client.Images(), Full: a.collect.Full,
+		Cgroups: tree, Images: n.containerRuntime.Client.Images(), Full: a.collect.Full,
 		Host: evictionHost{disks: volumestats.NewWithTimeout(statFS, diskTimeout),
 			devices: volumestats.NewWithTimeout(proc.Device, diskTimeout)}, MemoryBytes: a.memoryBytes,
 		RootDir: a.rootDir(), PodsPath: resources.PodsPath(), PodPath: resources.PodPath,
@@ -112,8 +112,8 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 // kernel is what tells that memory runs short: the machine's pressure and, on cgroup v2, the limits
 // of the Pods' cgroup; with kernelMemcgNotification on cgroup v1 an amount of use.
 func (n *Role) kernel(tree *cgroup.Tree, podsPath string) manager.Kernel {
-	k := manager.Kernel{Others: map[string]func() (manager.Notice, error){
-		"memory pressure": func() (manager.Notice, error) {
+	k := manager.Kernel{Others: map[string]func() (manager.ThresholdNotifier, error){
+		"memory pressure": func() (manager.ThresholdNotifier, error) {
 			n, err := cgroup.NotifyPressure("/proc/pressure/memory", memoryStall, time.Second)
 			if errors.Is(err, unix.EINVAL) { // without CAP_SYS_RESOURCE windows are multiples of 2 s
 				return cgroup.NotifyPressure("/proc/pressure/memory", memoryStall, 2*time.Second)
@@ -122,9 +122,13 @@ func (n *Role) kernel(tree *cgroup.Tree, podsPath string) manager.Kernel {
 		},
 	}}
 	if tree.Version() == 2 {
-		k.Others["memory.events of the Pods"] = func() (manager.Notice, error) { return tree.NotifyEvents(podsPath) }
+		k.Others["memory.events of the Pods"] = func() (manager.ThresholdNotifier, error) {
+			return tree.NotifyEvents(podsPath)
+		}
 	} else if n.config.KernelMemcgNotification {
-		k.Usage = func(path string, bytes uint64) (manager.Notice, error) { return tree.NotifyUsage(path, bytes) }
+		k.Usage = func(path string, bytes uint64) (manager.ThresholdNotifier, error) {
+			return tree.NotifyUsage(path, bytes)
+		}
 	}
 	return k
 }

@@ -50,9 +50,9 @@ func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubelet
 	if err != nil {
 		return nil, err
 	}
-	a := &nodeAPI{n: n, metrics: n.engine.Metrics, started: time.Now(), cgroups: tree.Version(),
+	a := &nodeAPI{n: n, metrics: n.containerRuntime.Metrics, started: time.Now(), cgroups: tree.Version(),
 		memoryBytes: int64(machine.MemoryBytes), resources: resources}
-	engine := n.engine.Client.ProbeRuntime()
+	engine := n.containerRuntime.Client.ProbeRuntime()
 	a.logRotator = rotation.New(rotation.Deps{
 		Pods: a.pods, Runtime: engine, Dir: n.config.PodLogsDir, Policy: policy,
 		Links: filepath.Join(filepath.Dir(filepath.Clean(n.config.PodLogsDir)), "containers"),
@@ -61,7 +61,7 @@ func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubelet
 	a.collect = stats.New(stats.Deps{
 		NodeName: n.instance.NodeName, Started: a.started, List: a.pods, Mounted: a.mounted,
 		Drivers: a.driverVolumeStats, Runtime: engine,
-		Images: n.engine.Client.Images(), Cgroups: tree, Host: machineReader{disks: volumestats.New(statFS)},
+		Images: n.containerRuntime.Client.Images(), Cgroups: tree, Host: machineReader{disks: volumestats.New(statFS)},
 		Machine: stats.Machine{
 			ID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID,
 			Kernel: machine.KernelVersion, OS: machine.OSImage,

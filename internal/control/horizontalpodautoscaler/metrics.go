@@ -61,7 +61,7 @@ var RegisterMetrics = sync.OnceFunc(func() {
 		autoscalers, desiredReplicas, staleSkips)
 })
 
-// count counts what one metric proposed and how long its figure took.
+// count counts what one metric proposed and how long its value took.
 func (c Computation) count(took time.Duration) {
 	computations.WithLabelValues(c.Action, c.Error, string(c.Type)).Inc()
 	computationDuration.WithLabelValues(c.Action, c.Error, string(c.Type)).Observe(took.Seconds())

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// proposal is what one metric asks for.
-type proposal struct {
+// replicaCountProposal is what one metric asks for.
+type replicaCountProposal struct {
 	replicas int32
 	metric   string // in the words of messages
 	status   autoscalingv2.MetricStatus
@@ -22,9 +22,9 @@ type proposal struct {
 	reason     string // of that event and condition
 }
 
-// proposals are those of all metrics.
-type proposals struct {
-	best         proposal // of the most replicas; -1 replicas if the metrics decide nothing
+// replicaCountProposals are those of all metrics.
+type replicaCountProposals struct {
+	best         replicaCountProposal // of the most replicas; -1 replicas if the metrics decide nothing
 	statuses     []autoscalingv2.MetricStatus
 	computations []Computation
 	err          error // of the metrics without a proposal
@@ -32,26 +32,26 @@ type proposals struct {
 
 // refuse returns a proposal that failed. wrap is how the sync's error begins, with an operand for
 // the cause.
-func refuse(reason, wrap string, cause error) proposal {
-	return proposal{err: fmt.Errorf(wrap, cause), cause: cause, reason: reason}
+func refuse(reason, wrap string, cause error) replicaCountProposal {
+	return replicaCountProposal{err: fmt.Errorf(wrap, cause), cause: cause, reason: reason}
 }
 
-// propose asks each metric and sets ScalingActive. The greatest proposal counts; one that failed
-// holds the others back from scaling down.
-func (d *decision) propose() proposals {
+// computeReplicasForMetrics asks each metric and sets ScalingActive. The greatest proposal counts;
+// one that failed holds the others back from scaling down.
+func (d *decision) computeReplicasForMetrics() replicaCountProposals {
 	in := d.in
 	if err := d.checkSelector(); err != nil {
-		return proposals{best: proposal{replicas: -1}, err: err}
+		return replicaCountProposals{best: replicaCountProposal{replicas: -1}, err: err}
 	}
 	specs := in.HPA.Spec.Metrics
-	out := proposals{statuses: make([]autoscalingv2.MetricStatus, len(specs))}
-	var failed []proposal
+	out := replicaCountProposals{statuses: make([]autoscalingv2.MetricStatus, len(specs))}
+	var failed []replicaCountProposal
 	for i := range specs {
-		var f Figure
-		if i < len(in.Figures) {
-			f = in.Figures[i]
+		var f MetricValue
+		if i < len(in.MetricValues) {
+			f = in.MetricValues[i]
 		}
-		p := in.proposalOf(&specs[i], f)
+		p := in.computeReplicasForMetric(&specs[i], f)
 		out.computations = append(out.computations, in.computation(specs[i].Type, p))
 		if p.err != nil {
 			d.warn(p.reason, p.cause.Error())
@@ -69,7 +69,7 @@ func (d *decision) propose() proposals {
 		if len(failed) == len(specs) || out.best.replicas < in.Scale.Spec.Replicas {
 			d.set(autoscalingv2.ScalingActive, corev1.ConditionFalse, failed[0].reason,
 				fmt.Sprintf("the HPA was unable to compute the replica count: %v", failed[0].cause))
-			out.best = proposal{replicas: -1}
+			out.best = replicaCountProposal{replicas: -1}
 			return out
 		}
 	}
@@ -104,7 +104,7 @@ func (d *decision) checkSelector() error {
 	return nil
 }
 
-func (in *In) computation(kind autoscalingv2.MetricSourceType, p proposal) Computation {
+func (in *In) computation(kind autoscalingv2.MetricSourceType, p replicaCountProposal) Computation {
 	c := Computation{Type: kind, Action: none, Error: none}
 	switch current := in.HPA.Status.CurrentReplicas; {
 	case p.err != nil:
@@ -117,8 +117,8 @@ func (in *In) computation(kind autoscalingv2.MetricSourceType, p proposal) Compu
 	return c
 }
 
-// proposalOf turns one metric's figure into replicas.
-func (in *In) proposalOf(spec *autoscalingv2.MetricSpec, f Figure) proposal {
+// computeReplicasForMetric turns one metric's value into replicas.
+func (in *In) computeReplicasForMetric(spec *autoscalingv2.MetricSpec, f MetricValue) replicaCountProposal {
 	switch {
 	case spec.Type == autoscalingv2.ObjectMetricSourceType && spec.Object != nil:
 		return in.byObject(spec.Object, f)
@@ -137,13 +137,14 @@ func (in *In) proposalOf(spec *autoscalingv2.MetricSpec, f Figure) proposal {
 
 func milli(n int64) *resource.Quantity { return resource.NewMilliQuantity(n, resource.DecimalSI) }
 
-func (in *In) byObject(s *autoscalingv2.ObjectMetricSource, f Figure) proposal {
+func (in *In) byObject(s *autoscalingv2.ObjectMetricSource, f MetricValue) replicaCountProposal {
 	const reason, wrap = "FailedGetObjectMetric", "failed to get object metric value: %w"
 	if _, err := metav1.LabelSelectorAsSelector(s.Metric.Selector); err != nil {
 		return refuse(reason, wrap, err)
 	}
 	status := &autoscalingv2.ObjectMetricStatus{DescribedObject: s.DescribedObject, Metric: s.Metric}
-	p := proposal{status: autoscalingv2.MetricStatus{Type: autoscalingv2.ObjectMetricSourceType, Object: status}}
+	p := replicaCountProposal{status: autoscalingv2.MetricStatus{
+		Type: autoscalingv2.ObjectMetricSourceType, Object: status}}
 	value := s.Target.Type == autoscalingv2.ValueMetricType && s.Target.Value != nil
 	average := s.Target.Type == autoscalingv2.AverageValueMetricType && s.Target.AverageValue != nil
 	err := f.Err
@@ -177,7 +178,7 @@ func (in *In) byObject(s *autoscalingv2.ObjectMetricSource, f Figure) proposal {
 	return p
 }
 
-func (in *In) byPodsMetric(s *autoscalingv2.PodsMetricSource, f Figure) proposal {
+func (in *In) byPodsMetric(s *autoscalingv2.PodsMetricSource, f MetricValue) replicaCountProposal {
 	const reason, wrap = "FailedGetPodsMetric", "failed to get pods metric value: %w"
 	if _, err := metav1.LabelSelectorAsSelector(s.Metric.Selector); err != nil {
 		return refuse(reason, wrap, err)
@@ -194,12 +195,13 @@ func (in *In) byPodsMetric(s *autoscalingv2.PodsMetricSource, f Figure) proposal
 	if err != nil {
 		return refuse(reason, wrap, err)
 	}
-	return proposal{replicas: replicas, metric: "pods metric " + s.Metric.Name, status: autoscalingv2.MetricStatus{
-		Type: autoscalingv2.PodsMetricSourceType, Pods: &autoscalingv2.PodsMetricStatus{Metric: s.Metric,
-			Current: autoscalingv2.MetricValueStatus{AverageValue: milli(used.average)}}}}
+	return replicaCountProposal{replicas: replicas, metric: "pods metric " + s.Metric.Name,
+		status: autoscalingv2.MetricStatus{
+			Type: autoscalingv2.PodsMetricSourceType, Pods: &autoscalingv2.PodsMetricStatus{Metric: s.Metric,
+				Current: autoscalingv2.MetricValueStatus{AverageValue: milli(used.average)}}}}
 }
 
-func (in *In) byResource(s *autoscalingv2.ResourceMetricSource, f Figure) proposal {
+func (in *In) byResource(s *autoscalingv2.ResourceMetricSource, f MetricValue) replicaCountProposal {
 	replicas, current, err := in.byUse(resourceMetric{name: s.Name, target: s.Target}, f)
 	if err != nil {
 		return refuse("FailedGetResourceMetric", "failed to get "+string(s.Name)+" resource metric value: %w", err)
@@ -208,12 +210,12 @@ func (in *In) byResource(s *autoscalingv2.ResourceMetricSource, f Figure) propos
 	if s.Target.AverageValue == nil {
 		kind = "resource utilization (percentage of request)"
 	}
-	return proposal{replicas: replicas, metric: fmt.Sprintf("%s %s", s.Name, kind),
+	return replicaCountProposal{replicas: replicas, metric: fmt.Sprintf("%s %s", s.Name, kind),
 		status: autoscalingv2.MetricStatus{Type: autoscalingv2.ResourceMetricSourceType,
 			Resource: &autoscalingv2.ResourceMetricStatus{Name: s.Name, Current: current}}}
 }
 
-func (in *In) byContainerResource(s *autoscalingv2.ContainerResourceMetricSource, f Figure) proposal {
+func (in *In) byContainerResource(s *autoscalingv2.ContainerResourceMetricSource, f MetricValue) replicaCountProposal {
 	replicas, current, err := in.byUse(resourceMetric{s.Name, s.Container, s.Target}, f)
 	if err != nil {
 		return refuse("FailedGetContainerResourceMetric",
@@ -223,7 +225,7 @@ func (in *In) byContainerResource(s *autoscalingv2.ContainerResourceMetricSource
 	if s.Target.AverageValue == nil {
 		kind = "container resource utilization (percentage of request)"
 	}
-	return proposal{replicas: replicas, metric: fmt.Sprintf("%s %s", s.Name, kind),
+	return replicaCountProposal{replicas: replicas, metric: fmt.Sprintf("%s %s", s.Name, kind),
 		status: autoscalingv2.MetricStatus{Type: autoscalingv2.ContainerResourceMetricSourceType,
 			ContainerResource: &autoscalingv2.ContainerResourceMetricStatus{Name: s.Name, Container: s.Container,
 				Current: current}}}
@@ -237,7 +239,7 @@ type resourceMetric struct {
 }
 
 // byUse decides by the use of a resource: its amount, or its percentage of the requests.
-func (in *In) byUse(m resourceMetric, f Figure) (int32, autoscalingv2.MetricValueStatus, error) {
+func (in *In) byUse(m resourceMetric, f MetricValue) (int32, autoscalingv2.MetricValueStatus, error) {
 	var current autoscalingv2.MetricValueStatus
 	kind := "utilization"
 	switch {
@@ -275,7 +277,7 @@ func (in *In) byUse(m resourceMetric, f Figure) (int32, autoscalingv2.MetricValu
 	return replicas, current, nil
 }
 
-func (in *In) byExternal(s *autoscalingv2.ExternalMetricSource, f Figure) proposal {
+func (in *In) byExternal(s *autoscalingv2.ExternalMetricSource, f MetricValue) replicaCountProposal {
 	const reason = "FailedGetExternalMetric"
 	wrap := "failed to get " + s.Metric.Name + " external metric value: %w"
 	_, err := metav1.LabelSelectorAsSelector(s.Metric.Selector)
@@ -283,13 +285,13 @@ func (in *In) byExternal(s *autoscalingv2.ExternalMetricSource, f Figure) propos
 		err = fmt.Errorf("unable to get external metric %s/%s/%+v: %w", in.HPA.Namespace, s.Metric.Name,
 			s.Metric.Selector, f.Err)
 	}
-	fail := func(err error, format string) proposal {
+	fail := func(err error, format string) replicaCountProposal {
 		p := refuse(reason, wrap, err)
 		p.err = fmt.Errorf(wrap, fmt.Errorf(format, s.Metric.Name, err))
 		return p
 	}
 	status := &autoscalingv2.ExternalMetricStatus{Metric: s.Metric}
-	p := proposal{metric: fmt.Sprintf("external metric %s(%+v)", s.Metric.Name, s.Metric.Selector),
+	p := replicaCountProposal{metric: fmt.Sprintf("external metric %s(%+v)", s.Metric.Name, s.Metric.Selector),
 		status: autoscalingv2.MetricStatus{Type: autoscalingv2.ExternalMetricSourceType, External: status}}
 	total := sum(f.Values)
 	switch {

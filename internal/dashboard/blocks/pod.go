@@ -131,12 +131,12 @@ func unscheduled(p *corev1.Pod) (string, time.Time, bool) {
 	return "the scheduler " + p.Spec.SchedulerName, time.Time{}, true
 }
 
-// patient are reasons for which a container waits while nothing failed.
-var patient = []string{"ContainerCreating", "PodInitializing", ""}
+// normalWaitingReasons are the reasons for which a container waits while nothing failed.
+var normalWaitingReasons = []string{"ContainerCreating", "PodInitializing", ""}
 
 func failing(p *corev1.Pod) (string, time.Time, bool) {
 	for _, s := range statuses(p) {
-		if w := s.State.Waiting; w != nil && !slices.Contains(patient, w.Reason) {
+		if w := s.State.Waiting; w != nil && !slices.Contains(normalWaitingReasons, w.Reason) {
 			return "container " + s.Name + ": " + join(w.Reason, w.Message), time.Time{}, true
 		}
 		if t := s.State.Terminated; t != nil && t.ExitCode != 0 && p.Status.Phase != corev1.PodPending {

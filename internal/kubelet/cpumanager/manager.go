@@ -207,7 +207,7 @@ func (m *Manager) GetPodTopologyHints(pod *v1.Pod) map[string][]topologymanager.
 	if n == 0 {
 		return nil
 	}
-	if m.policy.whole(pod) && sharedPool(pod) != nil {
+	if m.policy.usesPodLevelResources(pod) && sharedPool(pod) != nil {
 		return cpuHints([]topologymanager.Hint{})
 	}
 	has := cpuset.New()
@@ -286,7 +286,7 @@ func (m *Manager) pinned(got cpuset.CPUSet, err error) {
 func (m *Manager) AllocatePod(pod *v1.Pod) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.policy == nil || !m.policy.whole(pod) {
+	if m.policy == nil || !m.policy.usesPodLevelResources(pod) {
 		return nil
 	}
 	if _, has := m.state.Pods[string(pod.UID)]; has || podRequest(pod, true) == 0 {
