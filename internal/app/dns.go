@@ -204,6 +204,8 @@ type DNS struct {
 	Publish                             bool
 }
 
+// Run serves until ctx ends, which is no error. It returns an error where a flag does not fit, the
+// host has no name, or the server cannot listen.
 func (d *DNS) Run(ctx context.Context, cfg *rest.Config) error {
 	base, alone, err := d.DNS.settings("")
 	if err != nil {

@@ -33,6 +33,9 @@ type Up struct {
 	Out      *cli.Progress
 }
 
+// Run is `gantry up`: API server, scheduler, controllers and a node in this process, until ctx ends
+// or a part fails. It holds the lock of the data directory meanwhile. Pods go on running when it
+// returns, but with StopPods.
 func (u *Up) Run(ctx context.Context) error {
 	if err := u.check(); err != nil {
 		return err

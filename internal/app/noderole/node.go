@@ -102,7 +102,9 @@ func kubeletDisk(p *options.Instance) (proc.Disk, error) {
 	return disk, nil
 }
 
-// Build makes the kubelet with its Dependencies.
+// Build returns the kubelet with all that it depends on, which Run of the Node starts. It reads the
+// machine and its cgroup tree and makes the kubelet's directory; an error says which of these
+// failed.
 func (n *Role) Build() (*Node, error) {
 	p := n.instance
 	tree, err := n.tree()

@@ -146,7 +146,8 @@ func disabledEndpoints(c *kubeletconfig.KubeletConfiguration) server.Disabled {
 	}
 }
 
-// Summary answers /stats/summary.
+// Summary answers /stats/summary for the kubelet's server; brief is its only_cpu_and_memory. The
+// error is that of measuring. Safe for concurrent use.
 func (a *nodeAPI) Summary(ctx context.Context, brief bool) (*statsapi.Summary, error) {
 	take := a.collect.Full
 	if brief {
@@ -226,6 +227,7 @@ type machineReader struct {
 	disks *volumestats.Measurer[usage.Disk] // a file server that is away keeps nobody for long
 }
 
+// Node reads the whole machine's figures from /proc, as of now.
 func (machineReader) Node() (stats.Sample, error) {
 	u, err := proc.Sample("/")
 	if err != nil {
@@ -240,16 +242,21 @@ func (machineReader) Node() (stats.Sample, error) {
 	}, nil
 }
 
+// NetworkInterfaces reads the interfaces of the network namespace of the process pid.
 func (machineReader) NetworkInterfaces(pid int) ([]usage.NetworkInterface, error) {
 	return proc.NetworkInterfaces("/", pid)
 }
 
+// DefaultInterface names the interface of the default route; empty where there is none.
 func (machineReader) DefaultInterface() string { return proc.DefaultInterface("/") }
 
+// Space adds up the bytes and inodes of the files below dir.
 func (machineReader) Space(dir string) (usage.Space, error) { return proc.Space(dir) }
 
+// BlockSize is the size in bytes of the block device at path.
 func (machineReader) BlockSize(path string) (uint64, error) { return proc.BlockSize(path) }
 
+// Disk reads the file system of path. A file server that does not answer makes it fail, not wait.
 func (m machineReader) Disk(path string) (usage.Disk, error) { return m.disks.Measure(path) }
 
 func statFS(path string) (usage.Disk, error) {

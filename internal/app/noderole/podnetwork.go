@@ -80,6 +80,8 @@ func removeOwnNetwork(ctx context.Context, p *options.Instance, created string, 
 	return nil
 }
 
+// EnsureNetwork makes the bridge, its rules and the CNI configuration of c as they should be, and
+// tells logf what it made and warned of. It may be called again; needs root.
 func EnsureNetwork(ctx context.Context, p *options.Instance, c network.Config, logf func(string, ...any)) error {
 	state, err := network.Ensure(ctx, c)
 	if err != nil {

@@ -266,7 +266,8 @@ func (w *worker) PublishAllocation(a pod.Allocation) {
 	})
 }
 
-// Wake has the worker look again.
+// Wake has the worker look at its Pod again, since the runtime may have changed. It does not wait;
+// several calls before the worker runs are one. Any goroutine may call it.
 func (w *worker) Wake() { w.mailbox.Wake(wakeRuntime) }
 
 // otherPods are the Pods that take part of the node: admitted, by this kubelet or the one before

@@ -8,7 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
-// Requests is what the Pod requests of a node.
+// Requests is what the Pod requests of a node, overhead and resizes included: CPU in millicores,
+// all else in bytes or pieces.
 func Requests(p *v1.Pod) fit.Vector {
 	if hasOnlyCommonResources(p) {
 		return sumRequests(p)
@@ -34,7 +35,8 @@ func RequestsNonZero(p *v1.Pod) fit.Vector {
 	return fit.VectorOf(pod.RequestsWith(p, missing))
 }
 
-// RequestsAndNonZero is Requests and RequestsNonZero.
+// RequestsAndNonZero returns Requests and RequestsNonZero of the Pod in one pass, for whoever keeps
+// both of each Pod (NodeInfo does).
 func RequestsAndNonZero(p *v1.Pod) (requests, nonZero fit.Vector) {
 	if !hasOnlyCommonResources(p) {
 		return Requests(p), RequestsNonZero(p)
