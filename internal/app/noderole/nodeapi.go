@@ -26,6 +26,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/volumestats"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 	"github.com/gantry-project/gantry/internal/linux/proc"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
@@ -163,7 +164,7 @@ func (a *nodeAPI) Summary(ctx context.Context, brief bool) (*statsapi.Summary, e
 // volumes are those of claims, for kubelet_volume_stats_*. Where no Pod has one, nothing is
 // measured and the runtime is not asked.
 func (a *nodeAPI) volumes(ctx context.Context) []metrics.Volume {
-	if !slices.ContainsFunc(a.pods(), usesClaims) {
+	if !slices.ContainsFunc(a.pods(), pod.HasClaims) {
 		return nil
 	}
 	s, err := a.collect.Full(ctx)
@@ -189,12 +190,6 @@ func (a *nodeAPI) volumes(ctx context.Context) []metrics.Volume {
 		}
 	}
 	return out
-}
-
-// usesClaims tells whether a Pod has a volume of a claim.
-func usesClaims(p *v1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.Volumes,
-		func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
 // stuckSteps are the steps of Pods that hang.

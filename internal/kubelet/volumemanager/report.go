@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	podutil "github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -190,7 +191,7 @@ func remedy(v *v1.Volume, err error) string {
 	case v != nil && v.NFS != nil:
 		return "look at server and path of the volume, and whether this node reaches the server and has the mount " +
 			"helper (Debian: nfs-common)"
-	case v != nil && (v.PersistentVolumeClaim != nil || v.Ephemeral != nil):
+	case v != nil && podutil.IsClaim(v):
 		return "create the claim, or look at what keeps it from being bound: kubectl describe pvc"
 	case strings.HasSuffix(text, "not found"):
 		return "create the object in the Pod's namespace, or mark the volume optional"

@@ -111,7 +111,7 @@ func checkReferences(name string, pod *corev1.Pod) error {
 	for _, v := range pod.Spec.Volumes {
 		secrets = secrets || v.Secret != nil
 		configMaps = configMaps || v.ConfigMap != nil
-		claims = claims || v.PersistentVolumeClaim != nil || v.Ephemeral != nil
+		claims = claims || podutil.IsClaim(&v)
 		if v.Projected == nil {
 			continue
 		}
