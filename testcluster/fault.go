@@ -43,8 +43,8 @@ func (c *Cluster) StartRuntime(node string) {
 	}
 }
 
-// KillPod has the node's kubelet end a Pod on behalf of the node, as an eviction under node pressure
-// does.
+// KillPod has the node's kubelet end a Pod on behalf of the node, as an eviction under node
+// pressure does.
 func (c *Cluster) KillPod(node string, uid types.UID, end podplan.Termination) {
 	c.t.Helper()
 	if _, ok := c.node(node).kubelet.KillPod(uid, end); !ok {
