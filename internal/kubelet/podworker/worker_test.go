@@ -390,7 +390,7 @@ func TestAContainerIsShownToRunWhileTheNextStarts(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if c := s.status.ContainerStatuses; len(c) != 2 || c[0].State.Running == nil || c[1].State.Running != nil {
-			t.Errorf("shown: %+v", c)
+			t.Errorf("shown: got %+v, want 2 of them and [0].State.Running set and [1].State.Running nil", c)
 		}
 	})
 }

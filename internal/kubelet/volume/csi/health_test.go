@@ -142,7 +142,7 @@ func TestStorageHealthIsInTheCSINode(t *testing.T) {
 			err = info.UpdateStorageHealth(t.Context(), "disk.example.com", conditions)
 		}
 		if err != nil || !says {
-			t.Fatalf("says %t: %v", says, err)
+			t.Fatalf("says: got %t: %v, want no error and true", says, err)
 		}
 		n, err := client.StorageV1().CSINodes().Get(t.Context(), "n", metav1.GetOptions{})
 		if err != nil {
