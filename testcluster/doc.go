@@ -3,7 +3,8 @@
 //
 //	func TestOperator(t *testing.T) {
 //		c := testcluster.Start(t)
-//		c.On(testcluster.Match{Image: "worker"}, testcluster.Script{Sh: "echo working; sleep 1; exit 3"})
+//		c.On(testcluster.Match{Image: "worker"},
+//			testcluster.Script{Sh: "echo working; sleep 1; exit 3"})
 //		client := kubernetes.NewForConfigOrDie(c.Config)
 //		…
 //	}

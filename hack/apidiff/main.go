@@ -1,7 +1,8 @@
 // Command apidiff sends the same requests to Gantry and to a kube-apiserver and prints where the
 // answers differ, grouped by cause.
 //
-//	apidiff -ours GANTRY.kubeconfig -theirs UPSTREAM.kubeconfig [-run REGEXP] [-cases N] [-seed N] [-faults N] [-table] [script | create | update | status | selectors | puts]…
+//	apidiff -ours GANTRY.kubeconfig -theirs UPSTREAM.kubeconfig [-run REGEXP] [-cases N] [-seed N]
+//	        [-faults N] [-table] [script | create | update | status | selectors | puts]…
 //	apidiff -theirs UPSTREAM.kubeconfig -record test/replay/kinds/testdata record
 //	apidiff -theirs UPSTREAM.kubeconfig -record test/replay/kinds/testdata recordwide
 //

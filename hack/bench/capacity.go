@@ -23,9 +23,9 @@ import (
 const perNode = 10
 
 // capacity measures `gantry simulate capacity` as a person runs it, on two cores: from a snapshot
-// of 100,000 nodes on which 1,000,000 Pods fit. "command" is the whole call, "CPU time" what it took
-// of both cores together and "RSS" the most memory that it had; "reading" is how long the file takes
-// to read alone.
+// of 100,000 nodes on which 1,000,000 Pods fit. "command" is the whole call, "CPU time" what it
+// took of both cores together and "RSS" the most memory that it had; "reading" is how long the file
+// takes to read alone.
 func (b *bench) capacity(ctx context.Context) ([]result.Figure, error) {
 	nodes := 100_000
 	if b.short {

@@ -201,8 +201,8 @@ func evictOne(ctx context.Context, c *cluster, pods podsCgroup, p *v1.Pod, stage
 	return c.noPressure(ctx)
 }
 
-// addEviction adds the stages of one eviction. met is the zero time where nobody but the kubelet saw
-// the threshold met.
+// addEviction adds the stages of one eviction. met is the zero time where nobody but the kubelet
+// saw the threshold met.
 func addEviction(life trace.PodTrace, met time.Time, stages map[string][]time.Duration) error {
 	decided, a := first(life, func(f journal.Fact) bool { _, ok := f.(journal.Evicted); return ok })
 	term, b := first(life, stopStep("TERM"))

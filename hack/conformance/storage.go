@@ -25,7 +25,8 @@ const (
 // storageImages are those that the tests of storage run.
 var storageImages = []string{"agnhost", "busybox", "glibc-dns-testing", "hello-populator", "nginx", "pause"}
 
-// storageParts are the runs: their results are kept one by one. Tests that disturb others come last.
+// storageParts are the runs: their results are kept one by one. Tests that disturb others come
+// last.
 var storageParts = []storagePart{
 	{part{"grow", "!(Serial || Disruptive)", 4}, "volume-expand|topology|provisioning|volume-modify"},
 	{part{"snapshots", "!(Serial || Disruptive)", 4}, "snapshottable|ephemeral|read-write-once-pod|" +

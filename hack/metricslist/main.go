@@ -3,7 +3,8 @@
 //
 // It reads lines "IMPORT-PATH DIRECTORY" from standard input, as
 //
-//	go list -deps -f '{{if not .Standard}}{{.ImportPath}} {{.Dir}}{{end}}' k8s.io/kubernetes/cmd/kube-apiserver
+//	go list -deps -f '{{if not .Standard}}{{.ImportPath}} {{.Dir}}{{end}}' \
+//	    k8s.io/kubernetes/cmd/kube-apiserver
 //
 // writes them in a module that requires k8s.io/kubernetes. What it cannot read it names on standard
 // error.

@@ -5,7 +5,8 @@
 //	recordings pods           life cycles of Pods, against `gantry up` (root)
 //	recordings docs           docs/compatibility/differences.md from the last run of both
 //	recordings -kube-apiserver PROGRAM -etcd PROGRAM api
-//	                          the same requests to a kube-apiserver: what it answers otherwise than was recorded goes to hack/recordings/newer.json
+//	                          the same requests to a kube-apiserver: what it answers otherwise
+//	                          than was recorded goes to hack/recordings/newer.json
 //
 // Every difference of every unequal case goes to build/recordings-{api,pods}.txt.
 package main

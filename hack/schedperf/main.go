@@ -1,14 +1,14 @@
 // Command schedperf measures schedulers with the shapes of Kubernetes' scheduler_perf and with the
 // openb trace: in memory, and through an API server.
 //
-//	schedperf memory                          decisions of Gantry's plugins without any API server
-//	schedperf openb -dir data/openb           the trace in memory, and grown to 100,000 nodes;
-//	                                          with -gantry or -kubeconfig through an API server
-//	schedperf api -gantry build/bin/gantry    `gantry server` and `gantry scheduler`, two processes
-//	schedperf api -other kube-scheduler       another scheduler's program in turns with ours on one
-//	                                          `gantry server`: both, and the ratio
+//	schedperf memory                         decisions of Gantry's plugins without any API server
+//	schedperf openb -dir data/openb          the trace in memory, and grown to 100,000 nodes;
+//	                                         with -gantry or -kubeconfig through an API server
+//	schedperf api -gantry build/bin/gantry   `gantry server` and `gantry scheduler`, two processes
+//	schedperf api -other kube-scheduler      another scheduler's program in turns with ours on one
+//	                                         `gantry server`: both, and the ratio
 //	schedperf api -kubeconfig F -scheduler-name other -pid N
-//	                                          another scheduler on an API server that runs already
+//	                                         another scheduler on an API server that runs already
 //
 // Each prints a table and, with -o, writes the figures to a file as hack/bench/result keeps them.
 // `make schedperf` writes docs/performance/schedperf-*.json, of which hack/bench renders the page.

@@ -4,9 +4,9 @@
 //
 //	vm [-bin DIR] [-out DIR] [-timeout DURATION] [SCENARIO...]
 //
-// In: build/bin as `make build` makes it, Debian's packages (image.sh), the scenarios of guest. Out:
-// a time line; exit code 1 when an expectation fails, 4 and the reason where no machine can be had.
-// It writes below -out alone, and ends the machine it started.
+// In: build/bin as `make build` makes it, Debian's packages (image.sh), the scenarios of guest.
+// Out: a time line; exit code 1 when an expectation fails, 4 and the reason where no machine can be
+// had. It writes below -out alone, and ends the machine it started.
 //
 // To add a scenario: an entry of guest's table, and a line in docs/contributing/vm.md.
 package main

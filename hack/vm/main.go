@@ -93,7 +93,8 @@ func available() error {
 	for program, from := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "apt-get": "apt",
 		"mke2fs": "e2fsprogs", "busybox": "busybox-static"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return unavailableError{program + " is missing (Debian: apt-get install --no-install-recommends " + from + ")"}
+			return unavailableError{program + " is missing (Debian: apt-get install --no-install-recommends " +
+				from + ")"}
 		}
 	}
 	return nil

@@ -72,7 +72,7 @@ func TestDryRunOfSubresources(t *testing.T) {
 		},
 	} {
 		if shown, err := ask(); err != nil || !shown {
-			t.Errorf("%s: the answer shows the write: %v, %v", name, shown, err)
+			t.Errorf("%s: the answer shows the write: got %v, %v, want no error and true", name, shown, err)
 		}
 		if got := mustCreate[*corev1.Pod](t)(pods.Get(t.Context(), "p", metav1.GetOptions{})); got.ResourceVersion !=
 			p.ResourceVersion || got.DeletionTimestamp != nil {

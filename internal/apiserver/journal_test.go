@@ -83,7 +83,7 @@ func TestPodJournals(t *testing.T) {
 	}
 	all := read("?uid=" + string(p.UID)).Entries
 	if len(all) != 2 || all[0].By != "apiserver" || all[1].By != "kubelet" || all[1].Node != "n1" {
-		t.Errorf("entries: %+v", all)
+		t.Errorf("entries: got %+v, want 2 of them and [0].By apiserver and [1].By kubelet and [1].Node n1", all)
 	}
 	otherNamespace := strings.Replace(string(body), `"namespace":"`+ns, `"namespace":"elsewhere`, 1)
 	if _, err := client.Post().AbsPath(base).SetHeader("Content-Type", "application/json").Body(
@@ -141,7 +141,7 @@ func TestJournalEntriesAreTakenToTheEnd(t *testing.T) {
 	defer log.mu.Unlock()
 	for line := range strings.Lines(log.text.String()) {
 		if strings.Contains(line, "managedFields") {
-			t.Errorf("logged %s", line)
+			t.Errorf("logged: got %s, want it free of %q", line, "managedFields")
 		}
 	}
 }

@@ -225,7 +225,8 @@ func TestRequestTraceNeedsPermission(t *testing.T) {
 	more, _ := json.Marshal(gotTrace())
 	for _, raw := range []string{string(raw), string(more)} {
 		if strings.Contains(raw, "hush") || strings.Contains(raw, "aHVza") || !strings.Contains(raw, "***") {
-			t.Errorf("the trace has values of a Secret: %s", raw)
+			t.Errorf("the trace has values of a Secret: got %s, want it free of %q and %q and it to contain %q", raw,
+				"hush", "aHVza", "***")
 		}
 	}
 }

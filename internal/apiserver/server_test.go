@@ -285,7 +285,7 @@ func TestFirstObjects(t *testing.T) {
 	}
 	pc, err := c.SchedulingV1().PriorityClasses().Get(t.Context(), "system-node-critical", metav1.GetOptions{})
 	if err != nil || pc.Value != 2000001000 {
-		t.Errorf("system-node-critical: %v, %v", pc, err)
+		t.Errorf("system-node-critical: got %v, %v, want no error and Value 2000001000", pc, err)
 	}
 	for _, name := range []string{"exempt", "catch-all", "system-nodes", "global-default"} {
 		if _, err := c.FlowcontrolV1().FlowSchemas().Get(t.Context(), name, metav1.GetOptions{}); err != nil {
@@ -298,7 +298,7 @@ func TestFirstObjects(t *testing.T) {
 	}
 	v, err := c.Discovery().ServerVersion()
 	if err != nil || v.GitVersion != "v1.37.2" || v.Major != "1" || v.Minor != "37" {
-		t.Errorf("version: %+v, %v", v, err)
+		t.Errorf("version: got %+v, %v, want no error and GitVersion v1.37.2 and Major 1 and Minor 37", v, err)
 	}
 	_ = s
 }

@@ -163,7 +163,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 	a := &orphanedobjects.Cleaner{Etcd: etcd, Discovery: c.Discovery(), Objects: dyn, Prefix: KeyPrefix}
 	audit := func() orphanedobjects.Report { return mustCreate[orphanedobjects.Report](t)(a.Clean(t.Context())) }
 	if got := audit(); len(got.Groups) != 0 {
-		t.Fatalf("orphans of namespaces that exist: %+v", got)
+		t.Fatalf("orphans of namespaces that exist: got %+v, want no Groups", got)
 	}
 	// The namespace goes by another hand, as it did while the status endpoint was a copy made too
 	// early.

@@ -125,7 +125,7 @@ func TestPagesAcrossACompaction(t *testing.T) {
 	}
 	// and perhaps what the cluster puts into every namespace
 	if got := strings.Join(rest, " "); !strings.HasPrefix(got, "c d e") {
-		t.Errorf("the rest is %q", got)
+		t.Errorf("the rest: got %q, want it to begin with %q", got, "c d e")
 	}
 	if _, err := maps.List(t.Context(), metav1.ListOptions{Limit: 2, Continue: "nonsense"}); !apierrors.IsBadRequest(
 		err) {

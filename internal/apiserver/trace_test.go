@@ -313,7 +313,7 @@ func dryRuns(t *testing.T, cfg Config, before func(c kubernetes.Interface, ns st
 		}
 		if code, text := d.do(http.MethodDelete, list+"/"+obj.GetName()+"?gracePeriodSeconds=0", "application/json",
 			""); code >= 300 {
-			t.Errorf("delete %s: %d %s", list, code, text)
+			t.Errorf("delete %s: got %d %s, want less than 300", list, code, text)
 		}
 		d.waitUntilIdle(obj.GetKind())
 	}
@@ -330,7 +330,7 @@ func dryRuns(t *testing.T, cfg Config, before func(c kubernetes.Interface, ns st
 	defer log.mu.Unlock()
 	for line := range strings.Lines(log.text.String()) {
 		if strings.Contains(line, "SHOULD NOT HAPPEN") {
-			t.Errorf("logged %s", line)
+			t.Errorf("logged: got %s, want it free of %q", line, "SHOULD NOT HAPPEN")
 		}
 	}
 }

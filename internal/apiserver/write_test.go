@@ -249,11 +249,12 @@ func TestApplyDoesNotOwnWhatItIgnores(t *testing.T) {
 		metav1.PatchOptions{FieldManager: "one"}))
 	for _, f := range p.ManagedFields {
 		if strings.Contains(f.FieldsV1.GetRawString(), "f:status") {
-			t.Errorf("manager %s owns status: %s", f.Manager, f.FieldsV1.GetRawString())
+			t.Errorf("manager %s owns status: got %s, want it free of %q", f.Manager, f.FieldsV1.GetRawString(),
+				"f:status")
 		}
 	}
 	if p.Status.Phase != corev1.PodPending {
-		t.Errorf("phase %s", p.Status.Phase)
+		t.Errorf("phase: got %s, want %s", p.Status.Phase, corev1.PodPending)
 	}
 }
 
@@ -393,7 +394,7 @@ func TestScale(t *testing.T) {
 	mustCreate[*appsv1.Deployment](t)(deployments.Create(t.Context(), d, metav1.CreateOptions{}))
 	sc := mustCreate[*autoscalingv1.Scale](t)(deployments.GetScale(t.Context(), "d", metav1.GetOptions{}))
 	if sc.Spec.Replicas != 2 || sc.Status.Selector != "a=b" {
-		t.Errorf("scale: %+v", sc)
+		t.Errorf("scale: got %+v, want Spec.Replicas 2 and Status.Selector a=b", sc)
 	}
 	sc.Spec.Replicas = 7
 	mustCreate[*autoscalingv1.Scale](t)(deployments.UpdateScale(t.Context(), "d", sc, metav1.UpdateOptions{}))
@@ -450,10 +451,11 @@ func TestTables(t *testing.T) {
 		names = append(names, col.Name)
 	}
 	if got := strings.Join(names, " "); got != "Name Ready Status Restarts Age IP Node Nominated Node Readiness Gates" {
-		t.Errorf("columns: %s", got)
+		t.Errorf("columns: got %s, want %s", got,
+			"Name Ready Status Restarts Age IP Node Nominated Node Readiness Gates")
 	}
 	if len(table.Rows) != 1 || table.Rows[0].Cells[0] != "p" || table.Rows[0].Cells[2] != "Pending" {
-		t.Errorf("rows: %v", table.Rows)
+		t.Errorf("rows: got %v, want one of them and [0].Cells[0] p and [0].Cells[2] Pending", table.Rows)
 	}
 }
 

@@ -226,7 +226,8 @@ type tokenTransport struct {
 	token *accountToken
 }
 
-// RoundTrip adds the token.
+// RoundTrip sends a copy of the request with the account's current token, which it asks for when
+// less than half of its life is left. Without a token nothing is sent. Safe for concurrent use.
 func (t *tokenTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	token, err := t.token.current(req.Context())
 	if err != nil {

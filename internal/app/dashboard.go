@@ -44,7 +44,8 @@ func (d *Dashboard) Flags(f *pflag.FlagSet) {
 		"port of that page (default: the last one, %d, or any that is free)", dashboardPort))
 }
 
-// Check refuses a port that is none.
+// Check returns a usage error where --dashboard-port is not a port or 0. Call it after Flags are
+// read.
 func (d *Dashboard) Check() error {
 	if d.port < 0 || d.port > 65535 {
 		return cli.UsageError(fmt.Errorf("--dashboard-port %d: must be between 1 and 65535, or 0 for any", d.port))

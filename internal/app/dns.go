@@ -131,7 +131,7 @@ func (u *Up) dns(ctx context.Context, c runningCluster) error {
 		Node:   u.Instance.NodeName, Listen: dns.Listen{Cluster: at},
 	}
 	// a range that the Node will be given is not known yet
-	if c.engine.Network && !u.Instance.PodNetwork.RangeFromNode() {
+	if c.containerRuntime.Network && !u.Instance.PodNetwork.RangeFromNode() {
 		own, err := network.ParseRanges(u.Instance.PodNetwork.PodCIDR)
 		if err != nil {
 			return err
@@ -204,6 +204,8 @@ type DNS struct {
 	Publish                             bool
 }
 
+// Run serves until ctx ends, which is no error. It returns an error where a flag does not fit, the
+// host has no name, or the server cannot listen.
 func (d *DNS) Run(ctx context.Context, cfg *rest.Config) error {
 	base, alone, err := d.DNS.settings("")
 	if err != nil {

@@ -73,7 +73,7 @@ func (k *Kubelet) Run(ctx context.Context, cfg *rest.Config, out *cli.Progress) 
 	}
 	k.Instance.PodNetwork.Policies = k.Instance.PodNetwork.Policies && k.Network != ""
 	k.logf = out.Step
-	e, err := noderole.StartEngine(ctx, &k.Instance, sink, out.Step)
+	e, err := noderole.StartContainerRuntime(ctx, &k.Instance, sink, out.Step)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (k *Kubelet) Run(ctx context.Context, cfg *rest.Config, out *cli.Progress) 
 		}
 	}()
 	return noderole.RunAll(ctx, x.Run, func(ctx context.Context) error {
-		return k.podNetwork(ctx, networkAgent{instance: &k.Instance, engine: e, own: client, facts: sink,
+		return k.podNetwork(ctx, networkAgent{instance: &k.Instance, containerRuntime: e, own: client, facts: sink,
 			logf: out.Step}, cfg)
 	})
 }

@@ -31,13 +31,13 @@ import (
 // networkAgent keeps the part of the Pod network that follows the API: this node's range, the ways
 // to other nodes, network policies.
 type networkAgent struct {
-	instance      *options.Instance
-	engine        *noderole.Engine
-	own           kubernetes.Interface // as this node
-	clusterClient clusterClientFunc    // nil: nothing is done that needs it
-	serveNames    serveNamesFunc       // nil: the cluster's names are not served here, or by somebody else
-	facts         journal.Sink         // may be nil
-	logf          func(string, ...any)
+	instance         *options.Instance
+	containerRuntime *noderole.ContainerRuntime
+	own              kubernetes.Interface // as this node
+	clusterClient    clusterClientFunc    // nil: nothing is done that needs it
+	serveNames       serveNamesFunc       // nil: the cluster's names are not served here, or by somebody else
+	facts            journal.Sink         // may be nil
+	logf             func(string, ...any)
 }
 
 // clusterClientFunc is who sees all nodes, Pods, namespaces, policies and Services; it may have to
@@ -64,7 +64,7 @@ const (
 
 func (u *Up) runNetworkAgent(ctx context.Context, c runningCluster, own kubernetes.Interface) error {
 	wide := c.server.InProcess(controllersUser())
-	return networkAgent{instance: &u.Instance, engine: c.engine, own: own,
+	return networkAgent{instance: &u.Instance, containerRuntime: c.containerRuntime, own: own,
 		clusterClient: func() (*rest.Config, error) { return wide, nil },
 		facts:         c.log.SinkFor("kubelet", u.Instance.NodeName),
 		logf:          u.Out.Step}.run(ctx)
@@ -73,8 +73,8 @@ func (u *Up) runNetworkAgent(ctx context.Context, c runningCluster, own kubernet
 // run works until ctx ends. On somebody else's network there is nothing to do but to end what was
 // on Gantry's before.
 func (a networkAgent) run(ctx context.Context) error {
-	if !a.engine.Network {
-		if a.engine.NetworkReady != nil {
+	if !a.containerRuntime.Network {
+		if a.containerRuntime.NetworkReady != nil {
 			a.stopLeftoverSandboxes(ctx)
 		}
 		<-ctx.Done()
@@ -88,7 +88,7 @@ func (a networkAgent) run(ctx context.Context) error {
 				"--network-kubeconfig")
 		}
 	}
-	if a.engine.PolicyListener != nil && a.clusterClient != nil {
+	if a.containerRuntime.PolicyListener != nil && a.clusterClient != nil {
 		runs = append(runs, a.policies)
 	}
 	return noderole.RunAll(ctx, runs...)
@@ -106,13 +106,13 @@ func (a networkAgent) stopLeftoverSandboxes(ctx context.Context) {
 		}
 		log := klog.FromContext(ctx)
 		if err == nil {
-			err = a.engine.NetworkNotReady()
+			err = a.containerRuntime.NetworkNotReady()
 		}
 		for id, who := range left {
 			if err != nil {
 				break
 			}
-			if err = a.engine.Client.Runtime().StopPodSandbox(ctx, id); err == nil {
+			if err = a.containerRuntime.Client.Runtime().StopPodSandbox(ctx, id); err == nil {
 				log.Info("Stopped what ran on the network before; it begins anew on the new one", "was", who)
 				err = network.ReleaseSandbox(config, id)
 			}
@@ -135,7 +135,7 @@ const leftoverRetryPeriod = 2 * time.Second
 // audit gives back, as long as the node runs, what Pods left that are gone.
 func (a networkAgent) audit(ctx context.Context) error {
 	look := network.NewAuditor(a.instance.NetworkConfig(), func(ctx context.Context) (map[string]bool, error) {
-		all, err := a.engine.Client.Runtime().ListPodSandbox(ctx, nil)
+		all, err := a.containerRuntime.Client.Runtime().ListPodSandbox(ctx, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -145,7 +145,7 @@ func (a networkAgent) audit(ctx context.Context) error {
 		}
 		return out, nil
 	})
-	a.engine.Metrics.Add(look.Collectors()...)
+	a.containerRuntime.Metrics.Add(look.Collectors()...)
 	every := time.NewTicker(routeRecheckPeriod)
 	defer every.Stop()
 	beside := skipRepeated(a.logf)
@@ -189,7 +189,8 @@ func (a networkAgent) policies(ctx context.Context) error {
 		return err
 	}
 	k, err := networkpolicy.New(networkpolicy.Options{Client: client, Table: table,
-		PodListener: a.engine.PolicyListener, Journal: a.facts, Leases: func() ([]networkpolicy.Lease, error) {
+		PodListener: a.containerRuntime.PolicyListener, Journal: a.facts,
+		Leases: func() ([]networkpolicy.Lease, error) {
 			all, err := network.Leases(config)
 			var out []networkpolicy.Lease
 			for _, l := range all {
@@ -200,7 +201,7 @@ func (a networkAgent) policies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.engine.Metrics.Add(k.Collectors()...)
+	a.containerRuntime.Metrics.Add(k.Collectors()...)
 	return k.Run(ctx)
 }
 

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/netip"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -65,10 +63,7 @@ func (a networkAgent) syncRoutes(ctx context.Context, client kubernetes.Interfac
 	handler, err := nodes.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: ring, DeleteFunc: ring,
 		UpdateFunc: func(old, cur any) {
 			x, ok1 := old.(*v1.Node)
-			if y, ok2 := cur.(*v1.Node); !ok1 || !ok2 || !slices.Equal(x.Spec.PodCIDRs, y.Spec.PodCIDRs) ||
-				!slices.Equal(addressesOf(x), addressesOf(y)) ||
-				x.Annotations[routes.VTEPAnnotation] != y.Annotations[routes.VTEPAnnotation] ||
-				x.Annotations[routes.ReachabilityAnnotation] != y.Annotations[routes.ReachabilityAnnotation] {
+			if y, ok2 := cur.(*v1.Node); !ok1 || !ok2 || routes.AffectsRoutes(x, y) {
 				ring(nil)
 			}
 		}})
@@ -161,33 +156,7 @@ func peerNodes(nodes cache.SharedIndexInformer) []routes.Node {
 		if !ok {
 			continue
 		}
-		one := routes.Node{Name: n.Name, Ranges: nodeipam.Parse(n.Spec.PodCIDRs)}
-		for i, a := range addressesOf(n) {
-			if i == 0 {
-				one.Address = a
-			} else {
-				one.OtherAddress = a
-			}
-		}
-		if mac, err := net.ParseMAC(n.Annotations[routes.VTEPAnnotation]); err == nil {
-			one.VTEP = mac
-		}
-		if way, err := routes.ParseReachability(n.Annotations[routes.ReachabilityAnnotation]); err == nil {
-			one.Reachability = &way
-		}
-		out = append(out, one)
-	}
-	return out
-}
-
-// addressesOf are a Node's first internal address and its first of the other family.
-func addressesOf(n *v1.Node) []netip.Addr {
-	var out []netip.Addr
-	for _, a := range n.Status.Addresses {
-		ip, err := netip.ParseAddr(a.Address)
-		if err == nil && a.Type == v1.NodeInternalIP && (len(out) == 0 || len(out) == 1 && out[0].Is4() != ip.Is4()) {
-			out = append(out, ip)
-		}
+		out = append(out, routes.NodeOf(n, nodeipam.Parse(n.Spec.PodCIDRs)))
 	}
 	return out
 }

@@ -137,7 +137,7 @@ func (u *Up) proxy(ctx context.Context, c runningCluster) error {
 	if err != nil {
 		return err
 	}
-	if loaded.ByNode() && c.engine.Network && !u.Instance.PodNetwork.RangeFromNode() {
+	if loaded.ByNode() && c.containerRuntime.Network && !u.Instance.PodNetwork.RangeFromNode() {
 		loaded.NodeRanges, err = network.ParseRanges(u.Instance.PodNetwork.PodCIDR)
 	} else {
 		err = nodeRanges(ctx, loaded, client, u.Instance.NodeName)
@@ -147,7 +147,7 @@ func (u *Up) proxy(ctx context.Context, c runningCluster) error {
 	}
 	tables, err := proxyTables(instance.ID(u.Instance.DataDir), func(f rules.Family) rules.Settings {
 		s := loaded.Settings(f)
-		if c.engine.Network {
+		if c.containerRuntime.Network {
 			s.ConfineInterfaces = []string{u.Instance.PodNetwork.Bridge}
 			if loaded.DetectLocalMode == "" && loaded.ClusterCIDR == "" {
 				s.LocalDetector = rules.LocalTrafficDetector{Interface: u.Instance.PodNetwork.Bridge}
@@ -186,6 +186,8 @@ func nodeRanges(ctx context.Context, loaded *config.Loaded, client kubernetes.In
 	return err
 }
 
+// LoadProxyConfig reads a KubeProxyConfiguration (kubeproxy.config.k8s.io/v1alpha1); without a file
+// the defaults. The error names the field. Fields that have no effect are logged.
 func LoadProxyConfig(file string) (*config.Loaded, error) {
 	loaded, err := config.Load(file)
 	if err != nil {
@@ -210,6 +212,8 @@ type Proxy struct {
 	Clean         bool
 }
 
+// CleanUp removes the Service rules of the instance of DataDir, and tells out. It needs root and no
+// API server; rules that are gone already are no error.
 func (p *Proxy) CleanUp(ctx context.Context, out *cli.Progress) error {
 	if err := cli.RequireRoot("gantry proxy --cleanup"); err != nil {
 		return err
@@ -222,6 +226,8 @@ func (p *Proxy) CleanUp(ctx context.Context, out *cli.Progress) error {
 	return nil
 }
 
+// Run keeps the node's Service rules as the API server of cfg wants them, until ctx ends. It needs
+// root, and waits for the Node's Pod ranges where the configuration takes them from there.
 func (p *Proxy) Run(ctx context.Context, cfg *rest.Config) error {
 	if err := cli.RequireRoot("gantry proxy"); err != nil {
 		return err

@@ -12,6 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/options"
 )
 
+// RunServer is `gantry server`: the API server over its own etcd, without a node, until ctx ends.
+// It holds the lock of p.DataDir meanwhile, and fails where another instance has that or the port.
 func RunServer(ctx context.Context, p *options.Instance, l *cli.Logging, out *cli.Progress) error {
 	if err := cli.RequirePort(p.BindAddress, p.SecurePort, "--secure-port"); err != nil {
 		return err

@@ -32,6 +32,7 @@ var errStandalone = errors.New("this node runs without an API server; name one w
 // noAPIServer is a transport that fails each request with errStandalone.
 type noAPIServer struct{}
 
+// RoundTrip returns errStandalone and sends nothing.
 func (noAPIServer) RoundTrip(*http.Request) (*http.Response, error) { return nil, errStandalone }
 
 // RunStandalone is a node without an API server: it runs static Pods and answers on its port and on
@@ -70,7 +71,7 @@ func (k *Kubelet) RunStandalone(ctx context.Context, out *cli.Progress) error {
 		return err
 	}
 	sink := log.SinkFor("kubelet", k.Instance.NodeName)
-	e, err := noderole.StartEngine(ctx, &k.Instance, sink, out.Step)
+	e, err := noderole.StartContainerRuntime(ctx, &k.Instance, sink, out.Step)
 	if err != nil {
 		return err
 	}
@@ -137,6 +138,8 @@ type socketContextKey struct{}
 // certificates: nobody else.
 type standaloneAuthenticator struct{ certificates authenticator.Request }
 
+// AuthenticateRequest returns root for requests over the socket, else the user of the client's
+// certificate; false without an error where there is neither.
 func (a standaloneAuthenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	if r.Context().Value(socketContextKey{}) != nil {
 		return &authenticator.Response{User: &user.DefaultInfo{Name: "root",
@@ -151,6 +154,7 @@ func (a standaloneAuthenticator) AuthenticateRequest(r *http.Request) (*authenti
 // alwaysAllow lets everybody in who was authenticated.
 type alwaysAllow struct{}
 
+// Authorize allows every request; the reason is empty and the error nil.
 func (alwaysAllow) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 	return authorizer.DecisionAllow, "", nil
 }

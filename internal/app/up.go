@@ -34,6 +34,9 @@ type Up struct {
 	Out      *cli.Progress
 }
 
+// Run is `gantry up`: API server, scheduler, controllers and a node in this process, until ctx ends
+// or a part fails. It holds the lock of the data directory meanwhile. Pods go on running when it
+// returns, but with StopPods.
 func (u *Up) Run(ctx context.Context) error {
 	if err := u.check(); err != nil {
 		return err
@@ -89,9 +92,10 @@ func (u *Up) check() error {
 // serve brings the parts up side by side, runs them, and takes them down in order: node, scheduler
 // and controllers, API server, etcd.
 func (u *Up) serve(ctx context.Context, files *pki.Files, log *ring.Ring) error {
-	engines, engineErr := make(chan *noderole.Engine, 1), make(chan error, 1)
+	engines, engineErr := make(chan *noderole.ContainerRuntime, 1), make(chan error, 1)
 	go func() {
-		e, err := noderole.StartEngine(ctx, &u.Instance, log.SinkFor("kubelet", u.Instance.NodeName), u.Out.Step)
+		e, err := noderole.StartContainerRuntime(ctx, &u.Instance, log.SinkFor("kubelet", u.Instance.NodeName),
+			u.Out.Step)
 		engines <- e
 		engineErr <- err
 	}()
@@ -112,10 +116,10 @@ func (u *Up) serve(ctx context.Context, files *pki.Files, log *ring.Ring) error 
 	case <-server.Ready():
 		u.Out.Step("API server ready at %s", u.Instance.ServerURL())
 	case err := <-served:
-		return errors.Join(err, closeEngine(<-engines))
+		return errors.Join(err, closeContainerRuntime(<-engines))
 	case <-ctx.Done():
 		stopServer()
-		return errors.Join(<-served, closeEngine(<-engines))
+		return errors.Join(<-served, closeContainerRuntime(<-engines))
 	}
 	e, err := <-engines, <-engineErr
 	if err == nil {
@@ -132,7 +136,7 @@ func (u *Up) serve(ctx context.Context, files *pki.Files, log *ring.Ring) error 
 	return err
 }
 
-func closeEngine(e *noderole.Engine) error {
+func closeContainerRuntime(e *noderole.ContainerRuntime) error {
 	if e != nil {
 		e.Close()
 	}
@@ -142,11 +146,11 @@ func closeEngine(e *noderole.Engine) error {
 // runningCluster is what has come up: the API server with its files, the container engine, the
 // journal. served tells when the server has ended.
 type runningCluster struct {
-	server *apiserver.Server
-	files  *pki.Files
-	engine *noderole.Engine
-	log    *ring.Ring
-	served chan error
+	server           *apiserver.Server
+	files            *pki.Files
+	containerRuntime *noderole.ContainerRuntime
+	log              *ring.Ring
+	served           chan error
 }
 
 // runComponents runs what stands on the API server until ctx ends or one of them fails.
@@ -159,7 +163,7 @@ func (u *Up) runComponents(ctx context.Context, c runningCluster) error {
 	if u.Instance.APIServer.Gates.CSIVolumeHealth {
 		u.Node.Loaded.SwitchOn("CSIVolumeHealth")
 	}
-	role, err := u.Node.Role(ctx, &u.Instance, c.engine, nodeClient)
+	role, err := u.Node.Role(ctx, &u.Instance, c.containerRuntime, nodeClient)
 	if err != nil {
 		return err
 	}
@@ -223,7 +227,7 @@ func (u *Up) reportReady(ctx context.Context, x *noderole.Node) error {
 }
 
 // stopAllPods lets Pods run on, or stops them when that was asked for.
-func (u *Up) stopAllPods(ctx context.Context, e *noderole.Engine) error {
+func (u *Up) stopAllPods(ctx context.Context, e *noderole.ContainerRuntime) error {
 	if !u.StopPods && !u.Clean {
 		e.Close()
 		return nil

@@ -104,7 +104,7 @@ func readBudgets(t *testing.T) map[string]int {
 		if i := strings.LastIndexByte(line, ' '); i > 0 && !strings.HasPrefix(line, "#") {
 			var n int
 			if _, err := fmt.Sscan(line[i+1:], &n); err != nil {
-				t.Fatalf("budgets.txt: %q: %v", line, err)
+				t.Fatalf("budgets.txt: %q: got %v, want no error", line, err)
 			}
 			out[line[:i]] = n
 		}

@@ -1,9 +1,12 @@
 package arch
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +18,11 @@ import (
 var (
 	formatVerb = regexp.MustCompile(`%[-+# 0]*(\[\d+\])?[\d*]*(\.[\d*]*)?[a-zA-Z%]`)
 	anyWord    = regexp.MustCompile(`[A-Za-z]{2,}`)
+	// statement is a word that says what is wrong with a value, or what was wanted in its place
+	statement = regexp.MustCompile(`(?i)\b(got|wants?|wanted|expected|unexpected|instead|should|must|only|wrong|` +
+		`not|no|never|nothing|nobody|none|neither|without|cannot|missing|lost|left|already|still|yet|too|twice|again|` +
+		`before|after|than|more|less|other|another|but|while|though|although|despite|differs?|failed|fails|` +
+		`refused)\b|n't`)
 )
 
 // TestFailuresSayWhatTheyWant refuses a format of Errorf and Fatalf in a test that holds verbs
@@ -33,9 +41,23 @@ func TestFailuresSayWhatTheyWant(t *testing.T) {
 	}
 }
 
-// wordless lists the formats of Errorf and Fatalf in f that hold no word; fmt.Errorf is no failure.
+// wordless lists the formats of Errorf and Fatalf in f that hold no word.
 func wordless(f *ast.File) []*ast.BasicLit {
 	var out []*ast.BasicLit
+	for _, c := range failures(f) {
+		format := c.Args[0].(*ast.BasicLit)
+		text, err := strconv.Unquote(format.Value)
+		if err == nil && !anyWord.MatchString(formatVerb.ReplaceAllString(text, " ")) {
+			out = append(out, format)
+		}
+	}
+	return out
+}
+
+// failures lists the calls of Errorf and Fatalf in f whose format is a literal; fmt.Errorf is no
+// failure.
+func failures(f *ast.File) []*ast.CallExpr {
+	var out []*ast.CallExpr
 	ast.Inspect(f, func(n ast.Node) bool {
 		c, ok := n.(*ast.CallExpr)
 		if !ok || len(c.Args) == 0 {
@@ -48,17 +70,98 @@ func wordless(f *ast.File) []*ast.BasicLit {
 		if x, ok := s.X.(*ast.Ident); ok && x.Name == "fmt" {
 			return true
 		}
-		format, ok := c.Args[0].(*ast.BasicLit)
-		if !ok {
-			return true
-		}
-		text, err := strconv.Unquote(format.Value)
-		if err == nil && !anyWord.MatchString(formatVerb.ReplaceAllString(text, " ")) {
-			out = append(out, format)
+		if _, ok := c.Args[0].(*ast.BasicLit); ok {
+			out = append(out, c)
 		}
 		return true
 	})
 	return out
+}
+
+// TestFailuresSayGotOrWant counts, by directory, the formats with a value and neither got nor want,
+// nor another word that says what is wrong with it. messages.txt has the numbers, which may only
+// shrink; -rewrite lowers them.
+func TestFailuresSayGotOrWant(t *testing.T) {
+	allowed := readCounts(t, "messages.txt")
+	places := map[string][]string{}
+	for _, file := range testFiles(t) {
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, filepath.Join(root(t), file), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range withoutStatement(f) {
+			dir := filepath.ToSlash(filepath.Dir(file))
+			places[dir] = append(places[dir], fmt.Sprintf("%s:%d: %s", file, fset.Position(c.Pos()).Line, c.Value))
+		}
+	}
+	if *rewrite {
+		writeCounts(t, places, allowed)
+		return
+	}
+	for dir, list := range places {
+		if len(list) > allowed[dir] {
+			t.Errorf("%s: got %d formats that say neither got nor want, want at most %d:\n%s", dir, len(list),
+				allowed[dir], strings.Join(list, "\n"))
+		}
+	}
+	for dir, n := range allowed {
+		if len(places[dir]) < n {
+			t.Errorf("%s: got %d formats that say neither got nor want, want the %d of internal/arch/messages.txt "+
+				"lowered to that: -rewrite does it", dir, len(places[dir]), n)
+		}
+	}
+}
+
+// withoutStatement lists the formats of Errorf and Fatalf in f with a value and no statement about
+// it. An error alone speaks for itself.
+func withoutStatement(f *ast.File) []*ast.BasicLit {
+	var out []*ast.BasicLit
+	for _, c := range failures(f) {
+		if len(c.Args) == 2 {
+			if id, ok := c.Args[1].(*ast.Ident); ok && (strings.HasPrefix(id.Name, "err") ||
+				strings.HasSuffix(id.Name, "Err")) {
+				continue
+			}
+		}
+		format := c.Args[0].(*ast.BasicLit)
+		text, err := strconv.Unquote(format.Value)
+		if err == nil && len(c.Args) > 1 && !statement.MatchString(text) {
+			out = append(out, format)
+		}
+	}
+	return out
+}
+
+func readCounts(t *testing.T, file string) map[string]int {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]int{}
+	for _, line := range strings.Split(string(raw), "\n") {
+		if dir, n, ok := strings.Cut(line, " "); ok && !strings.HasPrefix(line, "#") {
+			if out[dir], err = strconv.Atoi(n); err != nil {
+				t.Fatalf("%s: got %q, want a directory and a number: %v", file, line, err)
+			}
+		}
+	}
+	return out
+}
+
+func writeCounts(t *testing.T, places map[string][]string, allowed map[string]int) {
+	t.Helper()
+	b := "# Formats of failures that say neither got nor want, by directory; a number may shrink or go, never grow\n" +
+		"# or come.\n"
+	for _, dir := range slices.Sorted(maps.Keys(places)) {
+		if n := min(len(places[dir]), allowed[dir]); n > 0 {
+			b += fmt.Sprintf("%s %d\n", dir, n)
+		}
+	}
+	if err := os.WriteFile("messages.txt", []byte(b), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestFailuresSayWhichPartFailed refuses a failure with a text alone behind a condition a || b: it
@@ -139,6 +242,23 @@ func TestFormatsWithoutAWordAreFound(t *testing.T) {
 		}
 		if got := len(wordless(f)); got != want {
 			t.Errorf("%s: got %d formats without a word, want %d", strings.TrimSpace(format), got, want)
+		}
+	}
+}
+
+func TestFormatsWithoutAStatementAreFound(t *testing.T) {
+	for call, want := range map[string]int{
+		`t.Errorf("phase %q", p)`: 1, `t.Errorf("phase: got %q, want %q", p, q)`: 0, `t.Fatalf("read: %v", err)`: 0,
+		`t.Errorf("view: %v, %v", v, err)`: 1, `t.Errorf("the Pod is not ready: %v", p)`: 0, `t.Error("phase", p)`: 0,
+		`t.Errorf("%s is lost", p)`: 0, `w.t.Fatalf("bound to %q", n)`: 1, `fmt.Errorf("phase %q", p)`: 0,
+		`t.Errorf("it does not end")`: 0, `t.Errorf("ends early")`: 0,
+	} {
+		f, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\nfunc f() { "+call+" }", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := len(withoutStatement(f)); got != want {
+			t.Errorf("%s: got %d formats without a statement, want %d", call, got, want)
 		}
 	}
 }

@@ -34,7 +34,7 @@ var pageLines = map[string]int{
 // alone.
 var diary = []string{
 	"since then", "hour earlier", "until now", "as of now", "previously", "formerly", "at the last stop",
-	"used to be", "in the past", "so far", "any more", "has been mended", "was mended",
+	"used to be", "in the past", "at the draw", "at first", "so far", "any more", "has been mended", "was mended",
 }
 
 var (

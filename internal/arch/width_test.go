@@ -23,9 +23,8 @@ var directive = regexp.MustCompile(`^//(go:|nolint|lint:|line |[a-z]+:[a-z])`)
 
 func TestLinesAreNotWide(t *testing.T) {
 	for _, p := range tree(t) {
-		tests := readLattice(t).class(p.path) == "tests"
 		for file, f := range p.files {
-			if !isGenerated(f) && !tests {
+			if !isGenerated(f) {
 				refuseWideLines(t, file, p.fset, f)
 			}
 		}

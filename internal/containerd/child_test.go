@@ -254,7 +254,7 @@ func (n *testNode) importBusybox(c *containerd.Child) {
 	}
 	names, err := c.ImportImage(n.t.Context(), file)
 	if err != nil || len(names) != 1 || names[0] != busybox {
-		n.t.Fatalf("import: %v, %v", names, err)
+		n.t.Fatalf("import: got %v, %v, want no error and one of them and [0] %v", names, err, busybox)
 	}
 }
 
@@ -445,7 +445,7 @@ echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0","sandbox":"'$CNI_NETNS'
 	cri := n.client()
 	pod, _ := cri.sandbox("theirs")
 	if got := cri.ip(pod); got != "203.0.113.7" {
-		t.Errorf("the Pod's address is %s", got)
+		t.Errorf("the Pod's address: got %s, want %s", got, "203.0.113.7")
 	}
 	cri.remove(pod)
 	for _, verb := range []string{"ADD", "DEL"} {

@@ -135,7 +135,7 @@ func (c Config) awaitImages(ctx context.Context, names []string) error {
 			if err == nil && r.Image != nil {
 				break
 			}
-			if away(err) {
+			if isUnavailable(err) {
 				return fmt.Errorf("image %s is imported; whether CRI lists it: %w", name, err)
 			}
 			select {

@@ -76,7 +76,7 @@ func (a *archiveImporter) scan(ctx context.Context) error {
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
-			case away(err):
+			case isUnavailable(err):
 				return fmt.Errorf("directory of images: %w", err)
 			case err == nil:
 				after[e.Name()] = stamp
@@ -105,11 +105,11 @@ func (a *archiveImporter) record(imported map[string]string) error {
 	return os.WriteFile(a.recordFile, raw, 0o600)
 }
 
-// importOne imports an archive. Its error is set only if containerd is away (away(err)) or ctx has
-// ended, so that there is no result yet.
+// importOne imports an archive. Its error is set only if containerd is away (isUnavailable(err)) or
+// ctx has ended, so that there is no result yet.
 func (a *archiveImporter) importOne(ctx context.Context, path string) (ImportedArchive, error) {
 	names, err := a.load(ctx, path)
-	if err != nil && !away(err) && ctx.Err() == nil {
+	if err != nil && !isUnavailable(err) && ctx.Err() == nil {
 		err = fmt.Errorf("%w; mend the archive or take it out of %s", err, a.dir)
 	}
 	return ImportedArchive{File: path, Names: names, Err: err}, err

@@ -173,7 +173,7 @@ func TestAnArchiveIsImportedWhenContainerdIsBack(t *testing.T) {
 		}
 		return load(ctx, path)
 	}
-	if err := a.scan(t.Context()); !away(err) {
+	if err := a.scan(t.Context()); !isUnavailable(err) {
 		t.Errorf("a scan while containerd is away: got %v, want that it is away", err)
 	}
 	if got := len(s.imported); got != 0 {

@@ -33,7 +33,7 @@ func TestRunningInstancesAreFound(t *testing.T) {
 		}
 	}
 	if got := runningIn(dir); !slices.Equal(got, []string{"/tmp/two", "/var/lib/gantry"}) {
-		t.Errorf("found %q", got)
+		t.Errorf("found: got %q, want %q", got, []string{"/tmp/two", "/var/lib/gantry"})
 	}
 	if got := runningIn(filepath.Join(dir, "none")); got != nil {
 		t.Errorf("found %q where nothing is, want nil", got)

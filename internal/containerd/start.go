@@ -56,7 +56,7 @@ func Start(ctx context.Context, cfg Config) (*Child, error) {
 	startedAt := time.Now()
 	c := &Child{cfg: cfg, snapshotter: host.snapshotter}
 	c.images = c.archives()
-	what, err := c.begin(ctx, config)
+	what, err := c.startOrAdopt(ctx, config)
 	if err != nil {
 		return nil, err
 	}

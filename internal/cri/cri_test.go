@@ -269,7 +269,7 @@ func TestEventsComeBackAfterARestart(t *testing.T) {
 		}
 	}
 	if e := next(); e != nil {
-		t.Errorf("first event %v", e)
+		t.Errorf("first event: got %v, want nil", e)
 	}
 	before, err := c.Runtime().RunPodSandbox(ctx, podConfig("before"), "")
 	if err != nil {

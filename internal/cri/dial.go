@@ -230,9 +230,9 @@ func until(ctx context.Context, ask func() error) error {
 	}
 }
 
-// Away reports whether an error of Dial or of a call means that nothing answers on the runtime's
-// socket now; it may come back.
-func Away(err error) bool {
+// IsUnavailable reports whether an error of Dial or of a call means that nothing answers on the
+// runtime's socket now; it may come back.
+func IsUnavailable(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded:
 		return true

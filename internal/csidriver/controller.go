@@ -210,7 +210,7 @@ func (d *Driver) DeleteVolume(ctx context.Context, r *csipb.DeleteVolumeRequest)
 	if id == "" {
 		return nil, status.Error(codes.InvalidArgument, "volume_id is missing")
 	}
-	unlock, err := d.hold(ctx, id, "volume/"+id)
+	unlock, err := d.acquireLock(ctx, id, "volume/"+id)
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +320,7 @@ func (d *Driver) ControllerExpandVolume(ctx context.Context,
 	if r.GetCapacityRange() == nil && r.GetVolumeId() != "" {
 		return nil, status.Error(codes.InvalidArgument, "capacity_range is missing")
 	}
-	unlock, err := d.hold(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
+	unlock, err := d.acquireLock(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}

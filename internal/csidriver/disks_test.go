@@ -181,7 +181,7 @@ func TestAFullDiskIsAClearError(t *testing.T) {
 	}
 	for _, r := range []*csipb.CreateVolumeRequest{image, clone} {
 		if _, err := d.CreateVolume(t.Context(), r); err != nil {
-			t.Errorf("%s, when there is room: %v", r.GetName(), err)
+			t.Errorf("%s, when there is room: got %v, want no error", r.GetName(), err)
 		}
 	}
 }

@@ -48,8 +48,8 @@ type Driver struct {
 	stop    context.CancelFunc
 }
 
-// hold takes the lock of a volume or snapshot and that of a source.
-func (d *Driver) hold(ctx context.Context, name, source string) (release func(), err error) {
+// acquireLock takes the lock of a volume or snapshot and that of a source.
+func (d *Driver) acquireLock(ctx context.Context, name, source string) (release func(), err error) {
 	unlock, err := d.locks.lock(ctx, name)
 	if err != nil {
 		return nil, err

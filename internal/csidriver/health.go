@@ -48,8 +48,9 @@ func (d *Driver) NodeGetVolumeHealth(_ context.Context,
 	case v == nil && len(paths) == 0:
 		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", id)
 	case v == nil:
-		out.HealthStatuses = []*csipb.VolumeHealth_VolumeHealthEntry{ailment(csipb.VolumeHealthErrorType_INACCESSIBLE,
-			reasonDirectoryMissing, "%s is gone; what is mounted goes with its last Pod", d.store.volumes.path(id))}
+		out.HealthStatuses = []*csipb.VolumeHealth_VolumeHealthEntry{
+			volumeHealthEntry(csipb.VolumeHealthErrorType_INACCESSIBLE,
+				reasonDirectoryMissing, "%s is gone; what is mounted goes with its last Pod", d.store.volumes.path(id))}
 	default:
 		out.HealthStatuses = append(d.dataHealth(v), filesystemHealth(paths)...)
 	}
@@ -76,14 +77,14 @@ func (d *Driver) ControllerGetVolumeHealth(_ context.Context,
 	return &csipb.ControllerGetVolumeHealthResponse{VolumeHealth: out}, nil
 }
 
-// damagedRecord is the ailment of a volume whose record cannot be read.
+// damagedRecord is the health entry of a volume whose record cannot be read.
 func damagedRecord(err error) *csipb.VolumeHealth_VolumeHealthEntry {
-	return ailment(csipb.VolumeHealthErrorType_INACCESSIBLE, reasonRecordDamaged,
+	return volumeHealthEntry(csipb.VolumeHealthErrorType_INACCESSIBLE, reasonRecordDamaged,
 		"what is noted of the volume cannot be read: %v", err)
 }
 
-// ailment is one thing that is wrong with a volume.
-func ailment(t csipb.VolumeHealthErrorType, reason, format string,
+// volumeHealthEntry is one thing that is wrong with a volume.
+func volumeHealthEntry(t csipb.VolumeHealthErrorType, reason, format string,
 	args ...any) *csipb.VolumeHealth_VolumeHealthEntry {
 	return &csipb.VolumeHealth_VolumeHealthEntry{Status: t, Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
@@ -92,7 +93,7 @@ func ailment(t csipb.VolumeHealthErrorType, reason, format string,
 func (d *Driver) dataHealth(v *record) []*csipb.VolumeHealth_VolumeHealthEntry {
 	one := func(t csipb.VolumeHealthErrorType, reason, format string,
 		args ...any) []*csipb.VolumeHealth_VolumeHealthEntry {
-		return []*csipb.VolumeHealth_VolumeHealthEntry{ailment(t, reason, format, args...)}
+		return []*csipb.VolumeHealth_VolumeHealthEntry{volumeHealthEntry(t, reason, format, args...)}
 	}
 	if v.Kind != kindImage {
 		if _, err := os.Stat(d.store.volumes.dataDir(v.ID)); err != nil {
@@ -181,7 +182,7 @@ func filesystemHealth(mounts []mountInfo) (out []*csipb.VolumeHealth_VolumeHealt
 	add := func(t csipb.VolumeHealthErrorType, reason, format string, args ...any) {
 		if !seen[reason] {
 			seen[reason] = true
-			out = append(out, ailment(t, reason, format, args...))
+			out = append(out, volumeHealthEntry(t, reason, format, args...))
 		}
 	}
 	for _, m := range mounts {

@@ -46,7 +46,7 @@ func (d *Driver) NodeStageVolume(ctx context.Context,
 		return nil, status.Error(codes.InvalidArgument,
 			"volume_id, staging_target_path and volume_capability are required")
 	}
-	unlock, err := d.hold(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
+	unlock, err := d.acquireLock(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (d *Driver) NodeUnstageVolume(ctx context.Context,
 	if r.GetVolumeId() == "" || r.GetStagingTargetPath() == "" {
 		return nil, status.Error(codes.InvalidArgument, "volume_id and staging_target_path are required")
 	}
-	unlock, err := d.hold(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
+	unlock, err := d.acquireLock(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
@@ -236,7 +236,7 @@ func (d *Driver) checkOneWriter(v *record, r *csipb.NodePublishVolumeRequest) er
 // copied.
 func (d *Driver) holdForUse(ctx context.Context, r *csipb.NodePublishVolumeRequest) (release func(), err error) {
 	if r.GetVolumeCapability().GetBlock() != nil {
-		return d.hold(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
+		return d.acquireLock(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
 	}
 	return d.locks.lock(ctx, r.GetVolumeId())
 }
@@ -319,7 +319,7 @@ func (d *Driver) NodeExpandVolume(ctx context.Context,
 	if r.GetVolumePath() == "" {
 		return nil, status.Error(codes.InvalidArgument, "volume_path is missing")
 	}
-	unlock, err := d.hold(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
+	unlock, err := d.acquireLock(ctx, r.GetVolumeId(), "volume/"+r.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}

@@ -247,7 +247,7 @@ func (d *Driver) DeleteSnapshot(ctx context.Context,
 	if id == "" {
 		return nil, status.Error(codes.InvalidArgument, "snapshot_id is missing")
 	}
-	unlock, err := d.hold(ctx, "snapshot/"+id, "snapshot/"+id)
+	unlock, err := d.acquireLock(ctx, "snapshot/"+id, "snapshot/"+id)
 	if err != nil {
 		return nil, err
 	}

@@ -239,7 +239,7 @@ func TestTokensAndSessionsEnd(t *testing.T) {
 	var tokens tokens
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	if got, ok := tokens.take(tokens.issue(who, now), now.Add(tokenLife)); !ok || got.Name != "eve" {
-		t.Errorf("within its time: %+v, %v", got, ok)
+		t.Errorf("within its time: got %+v, %v, want true and Name eve", got, ok)
 	}
 	if _, ok := tokens.take(tokens.issue(who, now), now.Add(tokenLife+1)); ok {
 		t.Error("an old token was taken")
@@ -255,7 +255,7 @@ func TestTokensAndSessionsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, err := open(key, cookie, now.Add(sessionLife)); err != nil || got.Who.Name != "eve" {
-		t.Errorf("within its time: %+v, %v", got, err)
+		t.Errorf("within its time: got %+v, %v, want no error and Who.Name eve", got, err)
 	}
 	if _, err := open(key, cookie, now.Add(sessionLife+1)); err == nil {
 		t.Error("an old session was opened")

@@ -89,7 +89,7 @@ func pressedNode(ctx context.Context, a question, values map[string]string) (nod
 		}
 		return n, nil
 	}
-	m := nodepressure.Mix{Node: nodepressure.MixedNode{Name: "node"}}
+	m := nodepressure.Scenario{Node: nodepressure.MixedNode{Name: "node"}}
 	sizes := map[string]resource.Quantity{}
 	for _, name := range []string{"capacity", "besteffort", "burstable", "guaranteed"} {
 		n, err := number(values, name, 0, 1<<24)
@@ -117,7 +117,7 @@ func pressedNode(ctx context.Context, a question, values map[string]string) (nod
 	if err != nil {
 		return nodepressure.Node{}, err
 	}
-	n, err := nodepressure.ReadMix(raw)
+	n, err := nodepressure.ReadScenario(raw)
 	if err != nil {
 		return n, cli.UsageError(err)
 	}

@@ -245,7 +245,7 @@ func TestExecPathNamesTheHop(t *testing.T) {
 		return ""
 	}
 	if got := blamed(hops); got != "" {
-		t.Errorf("all answer, blamed is %s", got)
+		t.Errorf("all answer, blamed: got %s, want it empty", got)
 	}
 	for i := range hops {
 		broken := append([]doctor.ExecHop{}, hops...)

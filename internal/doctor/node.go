@@ -179,7 +179,7 @@ func evictions(f Facts) []Finding {
 		for _, signal := range slices.Sorted(maps.Keys(n.Fruitless)) {
 			times := n.Fruitless[signal]
 			switch {
-			case times >= fruitlessEvictions:
+			case times >= ineffectiveEvictions:
 				out = append(out, Finding{About: n.Name, Level: Problem,
 					Text: fmt.Sprintf("%d Pods in a row were evicted for %s and no more became available; it evicts "+
 						"no more for a while", times, signal),
@@ -199,6 +199,6 @@ func evictions(f Facts) []Finding {
 	return out
 }
 
-// fruitlessEvictions is how many evictions in a row that bring nothing are a problem: the number at
-// which the kubelet stops.
-const fruitlessEvictions = 3
+// ineffectiveEvictions is how many evictions in a row that bring nothing are a problem: the number
+// at which the kubelet stops.
+const ineffectiveEvictions = 3

@@ -302,15 +302,6 @@ func newest[F journal.Fact](in In, accept func(F) bool) (F, time.Time, bool) {
 	return none, time.Time{}, false
 }
 
-func condition(p *corev1.Pod, typ corev1.PodConditionType) *corev1.PodCondition {
-	for i := range p.Status.Conditions {
-		if p.Status.Conditions[i].Type == typ {
-			return &p.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
 // container is one container with its spec and status.
 type container struct {
 	spec   *corev1.Container

@@ -39,7 +39,7 @@ func causeFinding(in In, a Answer, have []finding.Finding) []finding.Finding {
 		a.State == "Succeeded" || quotesMissingReference(a, have) {
 		return nil
 	}
-	f := finding.Finding{Code: "Hindered", Severity: hinders(in, a.Code, a.Cause), Stage: stageOf(a.Code),
+	f := finding.Finding{Code: "Hindered", Severity: severityOfCause(in, a.Code, a.Cause), Stage: stageOf(a.Code),
 		Object: in.object(), Message: a.Cause, Remedies: asRemedies(a.Fixes)}
 	if in.Node != nil && (a.Code == "node lost" || strings.HasPrefix(a.Cause, "Node "+in.Node.Name)) {
 		f.Object, f.Related = finding.Object{Kind: "Node", Name: in.Node.Name}, []finding.Object{in.object()}
@@ -85,8 +85,9 @@ const (
 	slowTime  = 2 * time.Minute
 )
 
-// hinders is how bad a cause is that no rule has found: what may still pass by itself is a note.
-func hinders(in In, code, cause string) finding.Severity {
+// severityOfCause is how bad a cause is that no rule has found: what may still pass by itself is a
+// note.
+func severityOfCause(in In, code, cause string) finding.Severity {
 	if in.Pod == nil {
 		return finding.Note
 	}

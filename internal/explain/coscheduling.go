@@ -101,7 +101,7 @@ func minMember(in In) (int, bool) {
 func membersOf(in In, of func(*corev1.Pod) string) (waiting []*corev1.Pod, bound int) {
 	for _, p := range in.ClusterContext.Pods {
 		switch {
-		case p.Namespace != in.Pod.Namespace || of(p) != of(in.Pod) || pod.IsTerminal(p) || p.DeletionTimestamp != nil:
+		case p.Namespace != in.Pod.Namespace || of(p) != of(in.Pod) || !pod.IsActive(p):
 		case p.Spec.NodeName != "":
 			bound++
 		default:

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // endedByTaint is a Pod that was deleted for a taint of its node, with the toleration that was too
@@ -15,7 +16,7 @@ func endedByTaint(in In) (finding.Finding, bool) {
 	if p == nil || in.Node == nil {
 		return finding.Finding{}, false
 	}
-	if c := condition(p, corev1.DisruptionTarget); c == nil || c.Status != corev1.ConditionTrue ||
+	if c := pod.Condition(p, corev1.DisruptionTarget); c == nil || c.Status != corev1.ConditionTrue ||
 		c.Reason != "DeletionByTaintManager" {
 		return finding.Finding{}, false
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // factsOf makes facts of one event about a Pod; rows are by the event's reason, their texts are
@@ -187,7 +188,7 @@ func isSuperseded(in In, e journal.Entry) bool {
 	p := in.Pod
 	switch e.Fact.(type) {
 	case journal.Called:
-		c := condition(p, corev1.PodReadyToStartContainers)
+		c := pod.Condition(p, corev1.PodReadyToStartContainers)
 		return len(p.Status.PodIPs) > 0 || c != nil && c.Status == corev1.ConditionTrue
 	case journal.VolumeWaiting:
 		return containersStarted(in, e.At)

@@ -163,7 +163,7 @@ func volumeNamed(p *corev1.Pod, name string) (volume, kind string) {
 		if v.Name == name {
 			return name, volumeType(v)
 		}
-		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
+		if pod.IsClaim(v) {
 			claims = append(claims, v.Name)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // requestField is the path of the largest request of a resource.
@@ -207,13 +208,13 @@ func blindProbes(in In) []finding.Finding {
 	return out
 }
 
-// seldom is from which period on one failure of a probe costs minutes.
-const seldom = 120
+// longProbePeriod is from which period on one failure of a probe costs minutes.
+const longProbePeriod = 120
 
 // askedSeldom is a probe that has failed and is asked again only after minutes: however well the
 // container is by then, it is not ready before.
 func askedSeldom(in In, i int, kind string, p *corev1.Probe) []finding.Finding {
-	if p.PeriodSeconds < seldom || kind == "liveness" {
+	if p.PeriodSeconds < longProbePeriod || kind == "liveness" {
 		return nil
 	}
 	name := in.Pod.Spec.Containers[i].Name
@@ -241,7 +242,7 @@ func gateFindings(in In) []finding.Finding {
 				Message: fmt.Sprintf("Scheduling gate %s keeps the Pod from the scheduler until it is removed.",
 					g.Name)})
 		}
-		if s := in.Pod.Spec.SchedulerName; s != corev1.DefaultSchedulerName && condition(in.Pod,
+		if s := in.Pod.Spec.SchedulerName; s != corev1.DefaultSchedulerName && pod.Condition(in.Pod,
 			corev1.PodScheduled) == nil && s != "" {
 			out = append(out, finding.Finding{Code: "SchedulerUnknown", Stage: finding.StageControl,
 				Object: in.object(),
@@ -251,7 +252,7 @@ func gateFindings(in In) []finding.Finding {
 		return out
 	}
 	for i, g := range in.Pod.Spec.ReadinessGates {
-		if c := condition(in.Pod, g.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
+		if c := pod.Condition(in.Pod, g.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
 			out = append(out, finding.Finding{Code: "ReadinessGate", Stage: finding.StageTraffic, Object: in.object(),
 				Field: fmt.Sprintf("spec.readinessGates[%d]", i), Value: string(g.ConditionType),
 				Message: fmt.Sprintf("Readiness gate %s is not True: whoever owns that condition has to set it.",

@@ -89,7 +89,7 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 func (s Subject) fewerAtOnce(j *batchv1.Job, w Answer) []Fix {
 	placed := 0
 	for _, p := range s.Pods {
-		if p.Spec.NodeName != "" && !pod.IsTerminal(p) && p.DeletionTimestamp == nil {
+		if p.Spec.NodeName != "" && pod.IsActive(p) {
 			placed++
 		}
 	}
@@ -203,7 +203,7 @@ func matchesFailureRule(r batchv1.PodFailurePolicyRule,
 	p *corev1.Pod) (c container, t *corev1.ContainerStateTerminated, ok bool) {
 	if r.OnExitCodes == nil {
 		for _, want := range r.OnPodConditions {
-			if have := condition(p, want.Type); have != nil && have.Status == want.Status {
+			if have := pod.Condition(p, want.Type); have != nil && have.Status == want.Status {
 				return c, nil, true
 			}
 		}

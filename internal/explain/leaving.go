@@ -45,7 +45,7 @@ func (s Subject) maker() string {
 func (s Subject) livingPods() int {
 	n := 0
 	for _, p := range s.Pods {
-		if p.DeletionTimestamp == nil && !pod.IsTerminal(p) {
+		if pod.IsActive(p) {
 			n++
 		}
 	}

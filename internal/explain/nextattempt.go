@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // attemptTime is how long a Job's next Pod may take to start until that itself is worth explaining.
@@ -20,7 +22,7 @@ func nextAttempt(p *corev1.Pod, now time.Time, refused bool) int {
 		now.Sub(p.CreationTimestamp.Time) > attemptTime {
 		return 0
 	}
-	if c := condition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
+	if c := pod.Condition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
 		return 0
 	}
 	if slices.ContainsFunc(containers(p), func(c container) bool {

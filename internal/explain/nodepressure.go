@@ -16,7 +16,7 @@ type PressureAsk struct {
 // or about one of its Pods. Unasked it adds of thresholds that are not near the first alone, to the
 // answer about a node, and nothing to the answer about a Pod that would not be among the first to
 // go.
-func WithNodePressure(a *Answer, ask PressureAsk, f *nodepressure.Foresight) {
+func WithNodePressure(a *Answer, ask PressureAsk, f *nodepressure.EvictionForecast) {
 	add := withPressureOfNode
 	if ask.Kind == "pod" {
 		add = withPressureOfPod
@@ -35,7 +35,7 @@ func WithNodePressure(a *Answer, ask PressureAsk, f *nodepressure.Foresight) {
 	}
 }
 
-func withPressureOfPod(a *Answer, ask PressureAsk, f *nodepressure.Foresight, m nodepressure.Margin) {
+func withPressureOfPod(a *Answer, ask PressureAsk, f *nodepressure.EvictionForecast, m nodepressure.Margin) {
 	x, goes := f.Of(ask.Namespace+"/"+ask.Name, m)
 	switch {
 	case goes:
@@ -46,7 +46,7 @@ func withPressureOfPod(a *Answer, ask PressureAsk, f *nodepressure.Foresight, m 
 	}
 }
 
-func withPressureOfNode(a *Answer, ask PressureAsk, f *nodepressure.Foresight, m nodepressure.Margin) {
+func withPressureOfNode(a *Answer, ask PressureAsk, f *nodepressure.EvictionForecast, m nodepressure.Margin) {
 	a.Facts = append(a.Facts, m.Text())
 	for i, x := range f.For(m) {
 		if i == 3 && !ask.Asked {

@@ -18,9 +18,9 @@ pods:
 `
 
 // pressedNode has so many bytes of memory left, and a hard threshold of 100Mi.
-func pressedNode(t *testing.T, available int64) *nodepressure.Foresight {
+func pressedNode(t *testing.T, available int64) *nodepressure.EvictionForecast {
 	t.Helper()
-	n, err := nodepressure.ReadMix([]byte(pressedMix))
+	n, err := nodepressure.ReadScenario([]byte(pressedMix))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func pressedNode(t *testing.T, available int64) *nodepressure.Foresight {
 	}
 	n.Config = eviction.Config{Thresholds: list, PressureTransition: time.Minute}
 	n.Signals[eviction.MemoryAvailable] = nodepressure.Level{Available: available, Capacity: 4 << 30}
-	return nodepressure.Foresee(n, 5)
+	return nodepressure.Forecast(n, 5)
 }
 
 func TestNodePressureWhereItIsNear(t *testing.T) {
@@ -38,7 +38,7 @@ func TestNodePressureWhereItIsNear(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		ask  PressureAsk
-		of   *nodepressure.Foresight
+		of   *nodepressure.EvictionForecast
 		want string // in the answer; empty: nothing is added
 	}{
 		{"a healthy node", PressureAsk{Kind: "node", Name: "n"}, far,
@@ -58,7 +58,7 @@ func TestNodePressureWhereItIsNear(t *testing.T) {
 			"it would not be evicted for memory.available"},
 		{"asked of a node", PressureAsk{Kind: "node", Name: "n", Asked: true}, far,
 			"memory.available: 2Gi of 4Gi available, threshold 100Mi (hard): met at about 1.9Gi less"},
-		{"nothing is known", PressureAsk{Kind: "node", Name: "n", Asked: true}, &nodepressure.Foresight{}, ""},
+		{"nothing is known", PressureAsk{Kind: "node", Name: "n", Asked: true}, &nodepressure.EvictionForecast{}, ""},
 	} {
 		var a Answer
 		WithNodePressure(&a, c.ask, c.of)

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // schedulersAtWork are the names of schedulers that have placed Pods, and the default one where
@@ -16,7 +17,7 @@ func schedulersAtWork(in In) []string {
 	if in.ClusterContext != nil {
 		for _, p := range in.ClusterContext.Pods {
 			if s := p.Spec.SchedulerName; p.Spec.NodeName != "" && s != "" && !slices.Contains(names, s) &&
-				condition(p, corev1.PodScheduled) != nil {
+				pod.Condition(p, corev1.PodScheduled) != nil {
 				names = append(names, s)
 			}
 		}
@@ -25,7 +26,7 @@ func schedulersAtWork(in In) []string {
 }
 
 func notAttempted(a *Answer, in In) {
-	if c := condition(in.Pod, corev1.PodScheduled); c != nil && c.Message != "" {
+	if c := pod.Condition(in.Pod, corev1.PodScheduled); c != nil && c.Message != "" {
 		a.Cause = "No node fits: " + c.Message
 		a.Next = "the Pod is tried again when something changes that can help"
 		return

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // portForwardWindow is how long a port-forward is worth explaining.
@@ -49,7 +50,7 @@ func portForwardRefused(in In) *Answer {
 	slices.Sort(ports)
 	slices.Sort(where)
 	a := &Answer{State: "Ready"}
-	if c := condition(in.Pod, corev1.PodReady); c != nil {
+	if c := pod.Condition(in.Pod, corev1.PodReady); c != nil {
 		a.Since = c.LastTransitionTime.Time
 	}
 	a.Cause = fmt.Sprintf("The Pod is ready, but port-forward cannot reach port %s: it dials 127.0.0.1 (and ::1) "+

@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
@@ -136,13 +137,11 @@ var taintConditions = map[string]corev1.NodeConditionType{corev1.TaintNodeNotRea
 // conditionOfTaint is the condition for which a node has a taint; nil where somebody set it.
 func conditionOfTaint(n *corev1.Node, key string) *corev1.NodeCondition {
 	typ := taintConditions[key]
-	for i := range n.Status.Conditions {
-		c := &n.Status.Conditions[i]
-		if c.Type == typ && (c.Status == corev1.ConditionTrue) != (typ == corev1.NodeReady) {
-			return c
-		}
+	c := nodeutil.Condition(n, typ)
+	if c == nil || (c.Status == corev1.ConditionTrue) == (typ == corev1.NodeReady) {
+		return nil
 	}
-	return nil
+	return c
 }
 
 // ownTaint is a taint that a node's controller set for a condition: the condition is to blame, and

@@ -11,6 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // exitText describes how a container ended.
@@ -265,7 +266,7 @@ func ready(in In) *Answer {
 	}
 	a := &Answer{State: "Ready", Cause: fmt.Sprintf("The Pod runs on %s and is ready; nothing blocks it.",
 		in.Pod.Spec.NodeName)}
-	if c := condition(in.Pod, corev1.PodReady); c != nil {
+	if c := pod.Condition(in.Pod, corev1.PodReady); c != nil {
 		a.Since = c.LastTransitionTime.Time
 	}
 	withStart(in, a)

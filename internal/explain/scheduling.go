@@ -63,7 +63,7 @@ func unscheduled(in In) *Answer {
 	case in.Pod.Status.NominatedNodeName != "":
 		return nominated(a, in)
 	case known || in.ClusterContext != nil && in.ClusterContext.Plugins != nil &&
-		condition(in.Pod, corev1.PodScheduled) != nil:
+		pod.Condition(in.Pod, corev1.PodScheduled) != nil:
 		nodesRefused(a, in, result)
 	default:
 		notAttempted(a, in)
@@ -134,7 +134,7 @@ func (in In) victims(node string, refusals []journal.NodeRefusal) []*corev1.Pod 
 			})
 	})
 	asked := slices.DeleteFunc(slices.Clone(out), func(p *corev1.Pod) bool {
-		c := condition(p, corev1.DisruptionTarget)
+		c := pod.Condition(p, corev1.DisruptionTarget)
 		return c == nil || c.Reason != corev1.PodReasonPreemptionByScheduler
 	})
 	if len(short) == 0 && len(asked) > 0 {
@@ -191,7 +191,7 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 	}
 	if len(refusals) == 0 {
 		text := r.Message
-		if c := condition(in.Pod, corev1.PodScheduled); text == "" && c != nil {
+		if c := pod.Condition(in.Pod, corev1.PodScheduled); text == "" && c != nil {
 			text = c.Message
 		}
 		a.Cause = "No node fits: " + strings.TrimSuffix(text, ".") + "."

@@ -167,7 +167,7 @@ func (s Subject) loopbackEndpoints(a *Answer) bool {
 // runningPods returns the selected Pods that have not ended.
 func (s Subject) runningPods() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(s.Pods), func(p *corev1.Pod) bool {
-		return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		return pod.IsTerminal(p)
 	})
 }
 

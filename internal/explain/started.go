@@ -183,7 +183,7 @@ func probeParts(in In, started, until time.Time) []startPart {
 
 // withStart adds the parts of a start that took its time, a short while ago.
 func withStart(in In, a *Answer) {
-	c := condition(in.Pod, corev1.PodReady)
+	c := pod.Condition(in.Pod, corev1.PodReady)
 	if c == nil || c.Status != corev1.ConditionTrue || in.Now.Sub(c.LastTransitionTime.Time) > startWindow {
 		return
 	}

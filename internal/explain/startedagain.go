@@ -15,14 +15,14 @@ import (
 // shells are programs that end at once, with 0, where they have no script and no input.
 var shells = []string{"sh", "bash", "ash", "dash", "zsh", "python", "python3", "node", "irb"}
 
-// briefRun is how long a program runs that has nothing to do.
-const briefRun = 2 * time.Second
+// shortRun is how long a program runs that has nothing to do.
+const shortRun = 2 * time.Second
 
 // shellWithoutInput adds, of a container that ended at once and well, that it has no command, or a
 // shell's alone, and no input that a shell could read.
 func shellWithoutInput(a *Answer, in In, c container, t *corev1.ContainerStateTerminated) {
 	words := slices.Concat(c.spec.Command, c.spec.Args)
-	if c.spec.Stdin || t.FinishedAt.Sub(t.StartedAt.Time) > briefRun || len(words) > 1 ||
+	if c.spec.Stdin || t.FinishedAt.Sub(t.StartedAt.Time) > shortRun || len(words) > 1 ||
 		len(words) == 1 && !slices.Contains(shells, path.Base(words[0])) {
 		return
 	}

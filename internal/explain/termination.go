@@ -11,6 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/finding"
 	"github.com/gantry-project/gantry/internal/journal"
 	nodeutil "github.com/gantry-project/gantry/internal/node"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
@@ -117,7 +118,7 @@ func terminating(in In) *Answer {
 // removalReason is why a Pod is being deleted as far as its status tells: its DisruptionTarget
 // condition.
 func removalReason(p *corev1.Pod) string {
-	if c := condition(p, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue {
+	if c := pod.Condition(p, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue {
 		return fmt.Sprintf("it is deleted for %s: %s", c.Reason, c.Message)
 	}
 	return "who deleted it is not known without a journal"
@@ -126,7 +127,7 @@ func removalReason(p *corev1.Pod) string {
 // nodeDeletedAfterEnd reports whether no kubelet needs to confirm the Pod's end: its node is gone,
 // and the end was recorded before.
 func nodeDeletedAfterEnd(in In) bool {
-	ended := in.Pod.Status.Phase == corev1.PodFailed || in.Pod.Status.Phase == corev1.PodSucceeded
+	ended := pod.IsTerminal(in.Pod)
 	return ended && in.Node == nil && in.Pod.Spec.NodeName != ""
 }
 
@@ -137,7 +138,7 @@ func heldByFinalizers(a *Answer, in In) {
 	why := "Its containers have ended"
 	if in.Node == nil && p.Spec.NodeName != "" {
 		why = fmt.Sprintf("Its node %s no longer exists", p.Spec.NodeName)
-		if c := condition(p, corev1.DisruptionTarget); c != nil && c.Reason == "DeletionByPodGC" {
+		if c := pod.Condition(p, corev1.DisruptionTarget); c != nil && c.Reason == "DeletionByPodGC" {
 			why += "; Pod garbage collection saw that, marked the Pod Failed (DisruptionTarget, DeletionByPodGC) and " +
 				"deleted it"
 		}
@@ -176,7 +177,7 @@ func replacedAfterwards(p *corev1.Pod) string {
 // deletedByTaint says, with a space before, that a taint of its node ended a Pod, and for how long
 // the Pod tolerates it; empty where the Pod was deleted for another reason.
 func deletedByTaint(in In) string {
-	c := condition(in.Pod, corev1.DisruptionTarget)
+	c := pod.Condition(in.Pod, corev1.DisruptionTarget)
 	if c == nil || c.Status != corev1.ConditionTrue || c.Reason != "DeletionByTaintManager" {
 		return ""
 	}
@@ -227,7 +228,7 @@ func times(n int32) string {
 // finishedPod explains a Pod that succeeded or failed.
 func finishedPod(in In) *Answer {
 	p := in.Pod
-	if p == nil || p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+	if p == nil || !pod.IsTerminal(p) {
 		return nil
 	}
 	a := &Answer{State: string(p.Status.Phase)}
@@ -256,7 +257,7 @@ func finishedPod(in In) *Answer {
 				a.Fixes = append(a.Fixes, remedies(f.Remedies)...)
 			}
 		}
-		if c := condition(p, corev1.DisruptionTarget); c != nil {
+		if c := pod.Condition(p, corev1.DisruptionTarget); c != nil {
 			a.Facts = append(a.Facts, fmt.Sprintf("%s: %s", c.Reason, c.Message))
 		}
 		refusedByKubelet(a, in)

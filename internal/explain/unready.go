@@ -9,6 +9,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/explain/shellquote"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // pendingProbe returns the probe that a running container has to pass: the startup probe, then the
@@ -124,11 +125,11 @@ func notReady(in In) *Answer {
 	if p == nil || p.Spec.NodeName == "" {
 		return nil
 	}
-	if c := condition(p, corev1.PodReady); c != nil && c.Status == corev1.ConditionTrue {
+	if c := pod.Condition(p, corev1.PodReady); c != nil && c.Status == corev1.ConditionTrue {
 		return nil
 	}
 	a := &Answer{State: "not Ready"}
-	if c := condition(p, corev1.PodReady); c != nil {
+	if c := pod.Condition(p, corev1.PodReady); c != nil {
 		a.Since = c.LastTransitionTime.Time
 	}
 	for _, c := range containers(p) {
@@ -153,7 +154,7 @@ func notReady(in In) *Answer {
 	if readinessGateFalse(a, p) {
 		return a
 	}
-	if c := condition(p, corev1.PodReady); c != nil && c.Message != "" {
+	if c := pod.Condition(p, corev1.PodReady); c != nil && c.Message != "" {
 		a.Cause = c.Message
 		return a
 	}
@@ -163,7 +164,7 @@ func notReady(in In) *Answer {
 // readinessGateFalse explains a readiness gate whose condition is not true.
 func readinessGateFalse(a *Answer, p *corev1.Pod) bool {
 	for _, g := range p.Spec.ReadinessGates {
-		if c := condition(p, g.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
+		if c := pod.Condition(p, g.ConditionType); c == nil || c.Status != corev1.ConditionTrue {
 			a.Cause = fmt.Sprintf("All containers are ready; the readiness gate %s is not True: whoever owns that "+
 				"condition has to set it.", g.ConditionType)
 			a.Fixes = []Fix{

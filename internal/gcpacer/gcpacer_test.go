@@ -49,7 +49,7 @@ func TestPaceFollowsTheLoad(t *testing.T) {
 	allocated = make([]byte, 2*busyAllocationRate)
 	p.adjust()
 	if p.percent <= idleGCPercent {
-		t.Errorf("under load: %d", p.percent)
+		t.Errorf("under load: got %d, want more than %d", p.percent, idleGCPercent)
 	}
 	if !p.timer.Stop() {
 		t.Error("nobody looks whether the load is over")

@@ -19,7 +19,6 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/pleg"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podsource"
-	"github.com/gantry-project/gantry/internal/kubelet/podsource/static"
 	"github.com/gantry-project/gantry/internal/kubelet/podworker"
 	podspec "github.com/gantry-project/gantry/internal/pod"
 )
@@ -81,7 +80,7 @@ func (k *Kubelet) adoptPods(ctx context.Context) bool {
 
 func (k *Kubelet) reserveNames(found []pleg.RuntimePod) {
 	for _, f := range found {
-		source := f.Annotations[static.SourceAnnotation]
+		source := f.Annotations[podspec.SourceAnnotation]
 		if source == "" {
 			source = podsource.API
 		}

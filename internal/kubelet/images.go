@@ -18,6 +18,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/images/gc"
 	"github.com/gantry-project/gantry/internal/kubelet/images/pull"
 	"github.com/gantry-project/gantry/internal/kubelet/images/pullmanager"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // imageManagers are what the node does about images.
@@ -109,7 +110,7 @@ func imageGCPolicy(o Options) images.GCPolicy {
 func (k *Kubelet) referencedImages() []string {
 	var out []string
 	for _, p := range k.Pods() {
-		if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+		if pod.IsTerminal(p) {
 			continue
 		}
 		for _, list := range [][]v1.Container{p.Spec.InitContainers, p.Spec.Containers} {

@@ -142,7 +142,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 			Processes: o.Dependencies.Processes},
 		Cluster: k.cluster, UserNamespaces: k.userNamespaces, RuntimeCache: k.pleg,
 		Containers: k.containers, Puller: k.newPuller(ctx), Devices: k.devices, Claims: k.devices.Claims(),
-		Hooks:  podactions.Hooks{HTTP: hookClient(o.Dependencies.Dial), Meter: o.Dependencies.Metrics},
+		Hooks:  podactions.Hooks{HTTP: hookClient(o.Dependencies.Dial), Metrics: o.Dependencies.Metrics},
 		Events: k.events, Journal: o.Journal,
 		Node: podactions.Node{
 			Name: o.NodeName, RootDir: o.RootDir, LogDir: o.LogDir, ResolvConf: o.resolvConf(),
@@ -159,7 +159,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 		Node: func() podstatus.Node {
 			return podstatus.Node{HostIPs: k.node.hostIPs(), Runtime: o.PodStatus.RuntimeName, V136: o.PodStatus.V136}
 		},
-		Events: k.events, Journal: o.Journal, Meter: o.Dependencies.Metrics,
+		Events: k.events, Journal: o.Journal, Metrics: o.Dependencies.Metrics,
 		Readings: podworker.Readings{Memory: k.memoryStats, VolumeHealth: k.volumeHealth,
 			RecursiveReadOnly: k.recursiveReadOnly},
 		ResyncInterval: o.Config.SyncFrequency.Duration,

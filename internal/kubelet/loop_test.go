@@ -140,7 +140,7 @@ func TestEachChannelReachesItsPod(t *testing.T) {
 				t.Errorf("%s: got %s, want it with %v", c.channel, got, c.want)
 			}
 			if got := r.since(n, "other"); strings.Contains(got, "Planned") {
-				t.Errorf("%s: others are touched: %s", c.channel, got)
+				t.Errorf("%s: others are touched: got %s, want it free of %q", c.channel, got, "Planned")
 			}
 		}
 		if _, err := os.Stat(orphan); err == nil {

@@ -98,7 +98,7 @@ func TestResizeInPlace(t *testing.T) {
 			t.Errorf("%d updates, want 1", n)
 		}
 		if got := r.groups.log("poduid-web"); !strings.HasSuffix(got, "memory=100663296 quota=50000") {
-			t.Errorf("cgroup of the Pod: %s", got)
+			t.Errorf("cgroup of the Pod: got %s, want it to end with %q", got, "memory=100663296 quota=50000")
 		}
 		r.advance(time.Minute)
 		if n := r.fake.Count("UpdateContainerResources"); n != 1 {
@@ -260,7 +260,7 @@ func TestDeferredResizes(t *testing.T) {
 		r.wantSize("high", "1500m", "1500m", "0")
 		r.wantSize("low", "400m", "400m", "0")
 		if c := condition(r.get("low"), v1.PodResizePending); c == nil || c.Reason != v1.PodReasonDeferred {
-			t.Errorf("low: %+v", c)
+			t.Errorf("low: got %+v, want one that is set and Reason %v", c, v1.PodReasonDeferred)
 		}
 		r.resize("high", "app", amounts("500m", ""), nil)
 		r.advance(time.Second)

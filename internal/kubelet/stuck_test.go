@@ -57,7 +57,7 @@ func TestStuckPodIsNamedAndHoldsNobodyUp(t *testing.T) {
 				r.create(pod("free", scriptContainer("app", runs)))
 				r.phase("free", v1.PodRunning)
 				if got := stuckIn(r.k); got != "" {
-					t.Errorf("stuck at once: %s", got)
+					t.Errorf("stuck at once: got %s, want it empty", got)
 				}
 				r.advance(10 * time.Second)
 				if got := stuckIn(r.k); got != "stuck "+c.says {

@@ -266,7 +266,7 @@ func TestAdmissionWithoutAnAPIServer(t *testing.T) {
 	}
 	if line, _ := bufio.NewReader(l).ReadString('\n'); !strings.Contains(line,
 		"what the CNI plugin says cannot be read") {
-		t.Errorf("answer to rubbish: %q", line)
+		t.Errorf("answer to rubbish: got %q, want it to contain %q", line, "what the CNI plugin says cannot be read")
 	}
 }
 

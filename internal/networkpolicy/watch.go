@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/networkpolicy/rules"
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 // configHash is a static Pod's uid on its node; the mirror in the API server has another.
@@ -75,7 +76,7 @@ func equalForPolicies(old, cur any) bool {
 	case *v1.Pod:
 		b, ok := cur.(*v1.Pod)
 		return ok && a.UID == b.UID && maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Status.PodIPs,
-			b.Status.PodIPs) && isTerminated(a) == isTerminated(b)
+			b.Status.PodIPs) && podutil.IsTerminal(a) == podutil.IsTerminal(b)
 	case *v1.Namespace:
 		b, ok := cur.(*v1.Namespace)
 		return ok && maps.Equal(a.Labels, b.Labels)
@@ -107,10 +108,6 @@ func trimObject(o any) (any, error) {
 		x.SetManagedFields(nil)
 	}
 	return o, nil
-}
-
-func isTerminated(p *v1.Pod) bool {
-	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }
 
 func (v objectCaches) allPolicies() []*networkingv1.NetworkPolicy {
@@ -167,7 +164,7 @@ func (v objectCaches) allPods(leases []Lease) []rules.Pod {
 		out = append(out, one)
 	}
 	for _, p := range listAll[*v1.Pod](v.pods) {
-		if p.Spec.HostNetwork || isTerminated(p) || localPods[p.Namespace+"/"+p.Name] {
+		if p.Spec.HostNetwork || podutil.IsTerminal(p) || localPods[p.Namespace+"/"+p.Name] {
 			continue
 		}
 		one := rules.Pod{Namespace: p.Namespace, Name: p.Name, Labels: p.Labels, Ports: portsOf(p)}

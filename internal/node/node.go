@@ -2,15 +2,19 @@ package node
 
 import v1 "k8s.io/api/core/v1"
 
-// ReadyCondition is the node's Ready condition, nil if it has none.
-func ReadyCondition(n *v1.Node) *v1.NodeCondition {
+// Condition is the node's condition of the type (upstream: GetNodeCondition), a pointer into the
+// Node; nil if it has none.
+func Condition(n *v1.Node, t v1.NodeConditionType) *v1.NodeCondition {
 	for i := range n.Status.Conditions {
-		if n.Status.Conditions[i].Type == v1.NodeReady {
+		if n.Status.Conditions[i].Type == t {
 			return &n.Status.Conditions[i]
 		}
 	}
 	return nil
 }
+
+// ReadyCondition is the node's Ready condition, nil if it has none.
+func ReadyCondition(n *v1.Node) *v1.NodeCondition { return Condition(n, v1.NodeReady) }
 
 // NotReadyCondition is the node's Ready condition if it is False or Unknown; nil if it is True, or
 // if the node has none.

@@ -95,9 +95,9 @@ const (
 // changed.
 const usualCNIConfDir = "/etc/cni/net.d"
 
-// NetworkByOthers tells whether another CNI plugin is to make the Pod network: that was said, or
+// ExternalCNI tells whether another CNI plugin is to make the Pod network: that was said, or
 // its directory was named.
-func (n *PodNetwork) NetworkByOthers(created string) bool {
+func (n *PodNetwork) ExternalCNI(created string) bool {
 	given := n.set != nil && n.set.Changed("cni-conf-dir") && !n.set.Changed("network")
 	return n.network == networkNone || given && created != n.cniConfDir
 }

@@ -41,8 +41,8 @@ func TestNetworkFlagNamesTheCNIPlugin(t *testing.T) {
 			}
 		case err != nil:
 			t.Errorf("%s: got %v, want no error", c.args, err)
-		case n.NetworkByOthers(c.made) != c.waits || n.cniConfDir != c.dir:
-			t.Errorf("%s beside %q: waits %v in %q", c.args, c.made, n.NetworkByOthers(c.made), n.cniConfDir)
+		case n.ExternalCNI(c.made) != c.waits || n.cniConfDir != c.dir:
+			t.Errorf("%s beside %q: waits %v in %q", c.args, c.made, n.ExternalCNI(c.made), n.cniConfDir)
 		}
 	}
 }

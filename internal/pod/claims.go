@@ -17,6 +17,19 @@ func ClaimName(p *corev1.Pod, v *corev1.Volume) (name string, made bool) {
 	return "", false
 }
 
+// IsClaim tells whether a claim stands between the Pod and the volume.
+func IsClaim(v *corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }
+
+// HasClaims tells whether the Pod has a volume of a claim.
+func HasClaims(p *corev1.Pod) bool {
+	for i := range p.Spec.Volumes {
+		if IsClaim(&p.Spec.Volumes[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // ClaimKeys are the claims of a Pod as namespace/name, in the order of its volumes; none of another
 // object. An index of Pods by claim takes it.
 func ClaimKeys(o any) []string {

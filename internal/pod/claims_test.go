@@ -33,3 +33,24 @@ func TestClaimKeys(t *testing.T) {
 		}
 	}
 }
+
+func TestHasClaims(t *testing.T) {
+	for name, c := range map[string]struct {
+		source corev1.VolumeSource
+		want   bool
+	}{
+		"a claim": {corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "a"}}, true},
+		"an ephemeral volume": {corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}, true},
+		"an emptyDir":         {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, false},
+	} {
+		p := &corev1.Pod{}
+		p.Spec.Volumes = []corev1.Volume{{Name: "own"}, {Name: "v", VolumeSource: c.source}}
+		if got := HasClaims(p); got != c.want {
+			t.Errorf("%s: got %t, want %t", name, got, c.want)
+		}
+		if got := IsClaim(&p.Spec.Volumes[1]); got != c.want {
+			t.Errorf("%s: got a claim %t, want %t", name, got, c.want)
+		}
+	}
+}

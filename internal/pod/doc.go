@@ -1,5 +1,5 @@
 // Package pod says what a Pod asks for: requests and limits, quality of service, ports, priority,
-// restart rules.
+// restart rules; and what its status means: ended, ready, its conditions.
 //
 // Functions over core/v1 that every component shares, so that scheduler, kubelet and API server
 // count alike.

@@ -13,8 +13,8 @@ const (
 	// guaranteed scheduling for critical add-ons).
 	SystemCritical int32 = 2_000_000_000
 
-	// where a Pod came from, set by the kubelet; "api" or absent for API Pods
-	sourceAnnotation = "kubernetes.io/config.source"
+	// SourceAnnotation says where the kubelet has a Pod from; "api" or absent for Pods of the API.
+	SourceAnnotation = "kubernetes.io/config.source"
 )
 
 // Ref names the Pod in the journal.
@@ -26,19 +26,36 @@ func Ref(p *v1.Pod) journal.Ref {
 func Key(p *v1.Pod) string { return p.Namespace + "/" + p.Name }
 
 // IsTerminal tells whether the Pod has ended for good: its phase is Succeeded or Failed.
-func IsTerminal(p *v1.Pod) bool {
-	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+func IsTerminal(p *v1.Pod) bool { return IsPhaseTerminal(p.Status.Phase) }
+
+// IsPhaseTerminal tells whether a Pod in the phase has ended for good.
+func IsPhaseTerminal(phase v1.PodPhase) bool {
+	return phase == v1.PodSucceeded || phase == v1.PodFailed
 }
 
-// ReadyCondition is the Pod's Ready condition, nil if it has none.
-func ReadyCondition(p *v1.Pod) *v1.PodCondition {
+// IsActive tells whether the Pod counts as one of its owner's (upstream: IsPodActive): it has not
+// ended and is not being deleted.
+func IsActive(p *v1.Pod) bool { return !IsTerminal(p) && p.DeletionTimestamp == nil }
+
+// Condition is the Pod's condition of the type (upstream: GetPodCondition), a pointer into the Pod;
+// nil if it has none.
+func Condition(p *v1.Pod, t v1.PodConditionType) *v1.PodCondition {
 	for i := range p.Status.Conditions {
-		if p.Status.Conditions[i].Type == v1.PodReady {
+		if p.Status.Conditions[i].Type == t {
 			return &p.Status.Conditions[i]
 		}
 	}
 	return nil
 }
+
+// IsConditionTrue tells whether the Pod has the condition with status True.
+func IsConditionTrue(p *v1.Pod, t v1.PodConditionType) bool {
+	c := Condition(p, t)
+	return c != nil && c.Status == v1.ConditionTrue
+}
+
+// ReadyCondition is the Pod's Ready condition, nil if it has none.
+func ReadyCondition(p *v1.Pod) *v1.PodCondition { return Condition(p, v1.PodReady) }
 
 // UntilAvailable returns how long a ready Pod must stay ready to be available (upstream:
 // IsPodAvailable): at most 0 if it is. A Pod without a time since when it is ready is not
@@ -53,10 +70,7 @@ func UntilAvailable(p *v1.Pod, minReadySeconds int32, now time.Time) time.Durati
 }
 
 // IsReady tells whether the Pod's Ready condition is True.
-func IsReady(p *v1.Pod) bool {
-	c := ReadyCondition(p)
-	return c != nil && c.Status == v1.ConditionTrue
-}
+func IsReady(p *v1.Pod) bool { return IsConditionTrue(p, v1.PodReady) }
 
 // Priority is spec.priority, 0 when unset (docs: pod priority and preemption).
 func Priority(p *v1.Pod) int32 {
@@ -74,7 +88,7 @@ func IsMirror(p *v1.Pod) bool {
 
 // IsStatic tells whether the kubelet read the Pod from a file or URL rather than from the API.
 func IsStatic(p *v1.Pod) bool {
-	src, ok := p.Annotations[sourceAnnotation]
+	src, ok := p.Annotations[SourceAnnotation]
 	return ok && src != "api"
 }
 

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/test/wrappers"
@@ -143,6 +144,41 @@ func TestKinds(t *testing.T) {
 		v1.PodSucceeded: true} {
 		if got := pod.IsTerminal(&v1.Pod{Status: v1.PodStatus{Phase: phase}}); got != want {
 			t.Errorf("a Pod of phase %q is terminal: got %v, want %v", phase, got, want)
+		}
+	}
+}
+
+func TestConditions(t *testing.T) {
+	p := &v1.Pod{}
+	p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue},
+		{Type: v1.PodReady, Status: v1.ConditionFalse}}
+	for kind, want := range map[v1.PodConditionType]struct{ has, is bool }{
+		v1.PodScheduled: {true, true}, v1.PodReady: {true, false}, v1.DisruptionTarget: {false, false},
+	} {
+		c := pod.Condition(p, kind)
+		if (c != nil) != want.has || c != nil && c.Type != kind {
+			t.Errorf("%s: got the condition %+v, want it: %t", kind, c, want.has)
+		}
+		if got := pod.IsConditionTrue(p, kind); got != want.is {
+			t.Errorf("%s: got true %t, want %t", kind, got, want.is)
+		}
+	}
+	pod.Condition(p, v1.PodReady).Status = v1.ConditionTrue
+	if !pod.IsReady(p) {
+		t.Errorf("the Ready condition set to True: got %+v, want a Pod that is ready", p.Status.Conditions)
+	}
+}
+
+func TestIsActive(t *testing.T) {
+	for phase, want := range map[v1.PodPhase]bool{v1.PodPending: true, v1.PodRunning: true, v1.PodFailed: false,
+		v1.PodSucceeded: false} {
+		p := &v1.Pod{Status: v1.PodStatus{Phase: phase}}
+		if got := pod.IsActive(p); got != want {
+			t.Errorf("a Pod of phase %s: got active %t, want %t", phase, got, want)
+		}
+		p.DeletionTimestamp = &metav1.Time{}
+		if got := pod.IsActive(p); got {
+			t.Errorf("a Pod of phase %s that is being deleted: got active %t, want false", phase, got)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func checkPlan(t *testing.T, p probeplan.Plan) {
 		t.Errorf("%+v: false alarms cost %g s by restarts, the objective allows %g s", a, cost, allowed)
 	}
 	if len(p.Findings) > 0 {
-		t.Errorf("%+v: lint finds %+v", a, p.Findings)
+		t.Errorf("%+v: lint finds: got %+v, want none", a, p.Findings)
 	}
 }
 
@@ -183,7 +183,8 @@ func TestCombinations(t *testing.T) {
 		for _, c := range mustMake(t, a).Combinations() {
 			names = append(names, c.Probes)
 			if c.Chosen != (c.Probes == v.chosen) {
-				t.Errorf("with a start of %s: %s is chosen: %v", v.start, c.Probes, c.Chosen)
+				t.Errorf("with a start of %s: %s is chosen: got %v, want %v", v.start, c.Probes, c.Chosen,
+					(c.Probes == v.chosen))
 			}
 		}
 		want := "[none readiness liveness readiness and liveness on one endpoint readiness and liveness on two " +

@@ -21,15 +21,15 @@ func TestAPodThatIsOverUsesOnlyItsPlace(t *testing.T) {
 	}
 	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = &metav1.Time{Time: now.Add(-time.Minute)}, new(int64(30))
 	if u := podUsage(p, now); len(u) != 1 {
-		t.Errorf("a Pod long to be gone uses %v", u)
+		t.Errorf("a Pod long to be gone uses: got %v, want one of them", u)
 	}
 	p.DeletionTimestamp.Time = now.Add(-time.Second)
 	if u := podUsage(p, now); len(u) != 4 {
-		t.Errorf("a stopping Pod uses %v", u)
+		t.Errorf("a stopping Pod uses: got %v, want 4 of them", u)
 	}
 	p.Status.Phase = corev1.PodSucceeded
 	if u := podUsage(p, now); len(u) != 1 {
-		t.Errorf("a finished Pod uses %v", u)
+		t.Errorf("a finished Pod uses: got %v, want one of them", u)
 	}
 }
 

@@ -89,7 +89,8 @@ func TestDecisionsAboutDevicesCanBeReplayed(t *testing.T) {
 				v.Replayed.Message)
 		}
 		if d.Objects.Devices == nil || len(d.Objects.Devices.Slices) != 2 {
-			t.Errorf("%s: recorded devices %+v", x.pod.Name, d.Objects.Devices)
+			t.Errorf("%s: recorded devices: got %+v, want one that is set and Slices of length 2", x.pod.Name,
+				d.Objects.Devices)
 		}
 		if x.winner != "" {
 			c.bound(x.pod.Name) // the next one may share its claim, which is not allocated before

@@ -379,7 +379,8 @@ profiles:
 		t.Errorf("scores of the default profile: %s", got)
 	}
 	if got := parts("pack"); !strings.HasPrefix(got, "packer") || !strings.Contains(got, "Balanced") {
-		t.Errorf("scores of the packer: %s", got)
+		t.Errorf("scores of the packer: got %s, want it to begin with %q and it to contain %q", got, "packer",
+			"Balanced")
 	}
 	c.create(aPod("weigh", "1", func(p *v1.Pod) { p.Spec.SchedulerName = "weighed" }))
 	c.bound("weigh")

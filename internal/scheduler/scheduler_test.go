@@ -334,7 +334,7 @@ func TestUnschedulablePodIsRequeuedWhenRoomComes(t *testing.T) {
 		"scheduling."
 	p := c.refused("web", text)
 	if got := scheduled(p).Reason; got != v1.PodReasonUnschedulable {
-		t.Errorf("reason %s", got)
+		t.Errorf("reason: got %s, want %s", got, v1.PodReasonUnschedulable)
 	}
 	if e := c.event("web", "FailedScheduling", text); e.Action != "Scheduling" || e.Type != "Warning" {
 		t.Errorf("event action %s, type %s", e.Action, e.Type)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	nodeutil "github.com/gantry-project/gantry/internal/node"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // Read is what was read of a kind, or why it could not be.
@@ -59,7 +60,7 @@ type Observed struct {
 	Changed              time.Time // no later than its last change that is known
 }
 
-// silence is after how long without a sign a part is down: upstream's lease duration and a half,
+// staleAfter is after how long without a sign a part is down: upstream's lease duration and a half,
 // and twice the time in which nodes report.
 const (
 	leaseSilence = 20 * time.Second
@@ -238,8 +239,7 @@ func kubelet(f Facts, n Node) Part {
 		Because: "the node has reported nothing yet", Age: started(f, n.Metrics)}
 	pods := 0
 	for i := range f.Pods.Items {
-		if q := &f.Pods.Items[i]; q.Spec.NodeName == n.Node.Name && q.Status.Phase != corev1.PodSucceeded &&
-			q.Status.Phase != corev1.PodFailed {
+		if q := &f.Pods.Items[i]; q.Spec.NodeName == n.Node.Name && !pod.IsTerminal(q) {
 			pods++
 		}
 	}

@@ -84,7 +84,7 @@ func TestRecreatedPodHasItsOwnTrace(t *testing.T) {
 	now := time.Now()
 	podTraces := PodTraces(append(sampleTrace("u1", now), sampleTrace("u2", now.Add(time.Minute))...))
 	if len(podTraces) != 2 || podTraces[0].Ref.UID != "u1" || podTraces[1].Ref.UID != "u2" {
-		t.Fatalf("lives mixed: %+v", podTraces)
+		t.Fatalf("lives mixed: got %+v, want 2 of them and [0].Ref.UID u1 and [1].Ref.UID u2", podTraces)
 	}
 	if podTraces[1].Partial || len(podTraces[1].Entries) != len(sampleTrace("", now)) {
 		t.Fatalf("second life incomplete: %d entries", len(podTraces[1].Entries))

@@ -10,7 +10,8 @@ var areaKinds = []kind{
 		`{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: `+
 		`example.com/$A, operator: Gt, values: ["$N"]}]}]}}}}`), "pod/$C",
 		[]truth{{kinds: podOrOwner, field: "nodeAffinity", value: "example.com/$A"}}, ""},
-	{"area: node affinity that excludes the only node", single("$C", `{containers: [`+app+`], affinity: {nodeAffinity: `+
+	{"area: node affinity that excludes the only node", single("$C", `{containers: [`+app+`], affinity: `+
+		`{nodeAffinity: `+
 		`{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: `+
 		`kubernetes.io/hostname, operator: NotIn, values: [node-1]}]}]}}}}`), "pod/$C",
 		[]truth{{kinds: podOrOwner, field: "nodeAffinity", value: "node-1"}}, ""},
@@ -32,14 +33,16 @@ var areaKinds = []kind{
 		`affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: `+
 		`kubernetes.io/hostnam, labelSelector: {matchLabels: {app: $A}}}]}}}`), "pod/$C",
 		[]truth{{kinds: podOrOwner, field: "topologyKey", value: "hostnam", want: "kubernetes.io/hostname"}}, ""},
-	{"area: cpu of several containers", single("$C", `{containers: [{name: $A, image: app, resources: {requests: {cpu: `+
+	{"area: cpu of several containers", single("$C", `{containers: [{name: $A, image: app, resources: {requests: `+
+		`{cpu: `+
 		`5500m}}}, {name: $B, image: app, resources: {requests: {cpu: 4500m}}}]}`), "pod/$C",
 		[]truth{{kinds: podOrOwner, field: "cpu", numbers: []string{"10", "8"}}}, ""},
 	{"area: cpu of a container and a sidecar", single("$C", `{initContainers: [{name: $A, image: app, restartPolicy: `+
 		`Always, resources: {requests: {cpu: "5"}}}], containers: [{name: $B, image: app, resources: {requests: `+
 		`{cpu: "6"}}}]}`), "pod/$C",
 		[]truth{{kinds: podOrOwner, field: "cpu", numbers: []string{"11", "8"}}}, ""},
-	{"area: overhead of a runtime class", object("node.k8s.io/v1", "RuntimeClass", "$NS-$A", `handler: runc, overhead: `+
+	{"area: overhead of a runtime class", object("node.k8s.io/v1", "RuntimeClass", "$NS-$A", `handler: runc, `+
+		`overhead: `+
 		`{podFixed: {cpu: "1$N"}}`) + single("$C", `{runtimeClassName: $NS-$A, containers: [`+app+`]}`), "pod/$C",
 		[]truth{{kinds: "Pod RuntimeClass", field: "overhead", value: "1$N", numbers: []string{"8"}}}, ""},
 	{"area: resources of the Pod", single("$C", `{resources: {requests: {cpu: "1$N"}}, containers: `+
@@ -58,12 +61,14 @@ var areaKinds = []kind{
 	{"area: quota of a scope", object("v1", "ResourceQuota", "$A", `spec: {hard: {pods: 0}, scopes: `+
 		`[BestEffort]}`) + workload("$C", plainApp), "deployment/$C",
 		[]truth{{kinds: "ResourceQuota Deployment", field: "hard|template", numbers: []string{"$A", "0"}}}, ""},
-	{"area: quota of objects", quotaOf("$C", `count/configmaps: 9, services: 0`) + configMap("$A", `x: "1"`), "quota/$C",
+	{"area: quota of objects", quotaOf("$C", `count/configmaps: 9, services: 0`) + configMap("$A", `x: "1"`),
+		"quota/$C",
 		[]truth{{kinds: "ResourceQuota", field: "services", value: "0"}}, ""},
-	{"area: quota of claims", quotaOf("$A", "persistentvolumeclaims: 0") + object("apps/v1", "StatefulSet", "$C", `spec: `+
-		`{serviceName: "", selector: {matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}}, spec: `+
-		plainApp+`}, volumeClaimTemplates: [{metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: `+
-		`{requests: {storage: 1Gi}}}}]}`), "statefulset/$C",
+	{"area: quota of claims", quotaOf("$A", "persistentvolumeclaims: 0") + object("apps/v1", "StatefulSet", "$C",
+		`spec: `+
+			`{serviceName: "", selector: {matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}}, spec: `+
+			plainApp+`}, volumeClaimTemplates: [{metadata: {name: d}, spec: {accessModes: [ReadWriteOnce], resources: `+
+			`{requests: {storage: 1Gi}}}}]}`), "statefulset/$C",
 		[]truth{{kinds: "ResourceQuota StatefulSet", field: "hard|volumeClaimTemplates", numbers: []string{"$A",
 			"0"}}}, ""},
 	{"area: claim template of a missing class", object("apps/v1", "StatefulSet", "$C", `spec: {serviceName: "", `+
@@ -76,7 +81,8 @@ var areaKinds = []kind{
 		`parallelism: 1, `+
 		`backoffLimit: 1, template: {spec: {restartPolicy: Never, containers: [{name: $A, image: exit-4}]}}}`),
 		"job/$C", []truth{{kinds: "Job", field: "backoffLimit", value: "1", numbers: []string{"1"}}}, ""},
-	{"area: indexed Job with failing indexes", object("batch/v1", "Job", "$C", `spec: {completions: 2, parallelism: 2, `+
+	{"area: indexed Job with failing indexes", object("batch/v1", "Job", "$C", `spec: {completions: 2, `+
+		`parallelism: 2, `+
 		`completionMode: Indexed, backoffLimitPerIndex: 0, template: {spec: {restartPolicy: Never, containers: `+
 		`[{name: app, image: exit-3}]}}}`), "job/$C",
 		[]truth{{kinds: "Job", field: "backoffLimitPerIndex", value: "0"}}, ""},
@@ -121,7 +127,8 @@ var areaKinds = []kind{
 		`resourceClaimTemplateName: $A}], `+
 		`containers: [`+app+`]}`), "pod/$C",
 		[]truth{{kinds: "Pod", field: "resourceClaimTemplateName", value: "$A"}}, ""},
-	{"area: device claim that no device meets", object("resource.k8s.io/v1", "DeviceClass", "$NS.example.com", `spec: {}`) +
+	{"area: device claim that no device meets", object("resource.k8s.io/v1", "DeviceClass", "$NS.example.com",
+		`spec: {}`) +
 		object("resource.k8s.io/v1", "ResourceClaim", "$A", `spec: {devices: {requests: [{name: d, exactly: `+
 			`{deviceClassName: $NS.example.com}}]}}`) + single("$C", `{resourceClaims: [{name: d, resourceClaimName: `+
 		`$A}], containers: [{name: app, image: app, resources: {claims: [{name: d}]}}]}`), "pod/$C",
@@ -158,11 +165,14 @@ var areaKinds = []kind{
 		`[{maxSkew: 1, `+
 		`topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway, labelSelector: {matchLabels: `+
 		`{app: $C}}}]}`), "deployment/$C", nil, ""},
-	{"area: well: Job that tried twice", jobOf("$C", "backoffLimit: $N, ttlSecondsAfterFinished: 600, ", "exit-0"), "job/$C",
+	{"area: well: Job that tried twice", jobOf("$C", "backoffLimit: $N, ttlSecondsAfterFinished: 600, ", "exit-0"),
+		"job/$C",
 		nil, ""},
-	{"area: well: ranges with defaults", rangeOf("$A", "default: {cpu: 500m}, defaultRequest: {cpu: 100m}") + workload("$C",
-		plainApp), "deployment/$C", nil, ""},
-	{"area: well: quota with defaults", quotaOf("$B", "requests.cpu: 4") + rangeOf("$A", "defaultRequest: {cpu: 100m}") +
+	{"area: well: ranges with defaults", rangeOf("$A", "default: {cpu: 500m}, defaultRequest: {cpu: 100m}") +
+		workload("$C",
+			plainApp), "deployment/$C", nil, ""},
+	{"area: well: quota with defaults", quotaOf("$B", "requests.cpu: 4") + rangeOf("$A", "defaultRequest: {cpu: "+
+		"100m}") +
 		workload("$C", plainApp), "deployment/$C", nil, ""},
 	{"area: well: rolled out", workload("$C", plainApp), "deployment/$C", nil,
 		`deployment/$C {"spec":{"template":{"metadata":{"annotations":{"x":"$N"}}}}}`},
@@ -171,7 +181,8 @@ var areaKinds = []kind{
 		`{priorityClassName: $NS-$A, containers: [`+app+`]}`), "deployment/$C", nil, ""},
 	{"area: well: scaled to one with a budget of a quarter", workload("$A", plainApp) + budgetOf("$C", "$A",
 		`maxUnavailable: "25%"`), "pdb/$C", nil, ""},
-	{"area: well: CronJob with a time zone", cronOf("$C", "0 $N * * *", "timeZone: Europe/Berlin, "), "cronjob/$C", nil, ""},
+	{"area: well: CronJob with a time zone", cronOf("$C", "0 $N * * *", "timeZone: Europe/Berlin, "), "cronjob/$C",
+		nil, ""},
 	{"area: well: parallel StatefulSet", object("apps/v1", "StatefulSet", "$C", `spec: {serviceName: "", replicas: 3, `+
 		`podManagementPolicy: Parallel, selector: {matchLabels: {app: $C}}, template: {metadata: {labels: `+
 		`{app: $C}}, spec: `+plainApp+`}}`), "statefulset/$C", nil, ""},

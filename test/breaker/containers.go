@@ -91,7 +91,8 @@ var containerKinds = []kind{
 			numbers: []string{"$N"}}}, ""},
 	{"container: variable in a subPathExpr", configMap("$A", "$K: x") + single("$C",
 		`{containers: [{name: app, image: `+
-			`app, env: [{name: $K, value: x}], volumeMounts: [{name: v, mountPath: /x, subPathExpr: "$($L)"}]}], volumes: `+
+			`app, env: [{name: $K, value: x}], volumeMounts: [{name: v, mountPath: /x, subPathExpr: "$($L)"}]}], `+
+			`volumes: `+
 			`[{name: v, emptyDir: {}}]}`), "pod/$C", []truth{{kinds: "Pod", field: "subPathExpr", value: "$L",
 		want: "$($K)"}}, ""},
 	{"container: sysctl that is not allowed", single("$C", `{securityContext: {sysctls: [{name: kernel.msgmax, value: `+

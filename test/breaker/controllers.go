@@ -38,7 +38,8 @@ var controllerKinds = []kind{
 		[]truth{{kinds: "LimitRange", field: "default", value: "$N", numbers: []string{"$B", "1"}},
 			{kinds: "ResourceQuota", field: "hard.requests.cpu", value: "1", numbers: []string{"$N"}}}, ""},
 	{"node selector of a runtime class", object("node.k8s.io/v1", "RuntimeClass", "$NS-$A", `handler: runc, `+
-		`scheduling: {nodeSelector: {example.com/$B: "yes"}}`) + single("$C", `{runtimeClassName: $NS-$A, containers: [`+
+		`scheduling: {nodeSelector: {example.com/$B: "yes"}}`) + single("$C", `{runtimeClassName: $NS-$A, `+
+		`containers: [`+
 		app+`]}`), "pod/$C",
 		[]truth{{kinds: "RuntimeClass", field: "scheduling.nodeSelector", value: "example.com/$B"}}, ""},
 	{"namespace that waits for a finalizer in it", `{apiVersion: v1, kind: ConfigMap, metadata: {name: $C, ` +
@@ -53,7 +54,8 @@ var controllerKinds = []kind{
 		claimOf("$C", `storageClassName: $NS, volumeName: $NS-$A, `), "persistentvolume/$NS-$A",
 		[]truth{{kinds: "PersistentVolume", field: "finalizers", numbers: []string{"$C"}, want: "$C"}},
 		`persistentvolume/$NS-$A delete`},
-	{"StatefulSet whose Pod's name is taken", `{apiVersion: v1, kind: Pod, metadata: {name: $C-0, labels: {app: $A}}, ` +
+	{"StatefulSet whose Pod's name is taken", `{apiVersion: v1, kind: Pod, metadata: {name: $C-0, labels: {app: ` +
+		`$A}}, ` +
 		`spec: ` + plainApp + "}\n---\n" + stateful("$C", `""`, "", plainApp), "statefulset/$C",
 		[]truth{{kinds: "StatefulSet Pod", field: "name|ownerReferences", value: "$C-0", want: "$C-0"}}, ""},
 	{"StatefulSet whose claim is there, of another class", claimOf("d-$C-0", `storageClassName: $A, `) +
@@ -108,7 +110,8 @@ var controllerKinds = []kind{
 		[]truth{{kinds: "ResourceClaim", field: "count", value: "$N", numbers: []string{"1"}, want: "1"}}, ""},
 	{"device class for another driver", object("resource.k8s.io/v1", "DeviceClass", "$NS-$B.example.com", `spec: `+
 		`{selectors: [{cel: {expression: "device.driver == '$NSx.example.com'"}}]}`) + deviceOf("$NS") + object(
-		"resource.k8s.io/v1", "ResourceClaim", "$A", `spec: {devices: {requests: [{name: d, exactly: {deviceClassName: `+
+		"resource.k8s.io/v1", "ResourceClaim", "$A", `spec: {devices: {requests: [{name: d, exactly: `+
+			`{deviceClassName: `+
 			`$NS-$B.example.com}}]}}`) + claiming("$C", "$A"), "pod/$C",
 		[]truth{{kinds: "DeviceClass ResourceClaim", field: "selectors|deviceClassName", value: "$NS"}}, ""},
 	{"certificate request that was denied", csrOf("$NS-$C", "kubernetes.io/kube-apiserver-client"), "csr/$NS-$C",
@@ -125,15 +128,18 @@ var controllerKinds = []kind{
 	{"well: partition of none", stateful("$C", `""`, "updateStrategy: {rollingUpdate: {partition: 0}}, ", plainApp),
 		"statefulset/$C", nil, `statefulset/$C {"spec":{"template":{"metadata":{"annotations":{"x":"$N"}}}}}`},
 	{"well: scaled down", workload("$C", plainApp), "deployment/$C", nil, `deployment/$C {"spec":{"replicas":1}}`},
-	{"well: Job that tries again", object("batch/v1", "Job", "$C", `spec: {template: {spec: {restartPolicy: OnFailure, `+
+	{"well: Job that tries again", object("batch/v1", "Job", "$C", `spec: {template: {spec: {restartPolicy: `+
+		`OnFailure, `+
 		`containers: [{name: app, image: second-try}]}}}`), "job/$C", nil, ""},
 	{"well: quota with room", quotaOf("$C", "pods: 1$N, requests.cpu: 1$N") + single("$A", withRequest("cpu", "100m")),
 		"quota/$C", nil, ""},
 	{"well: device there", deviceOf("$NS") + object("resource.k8s.io/v1", "ResourceClaim", "$A", `spec: {devices: `+
 		`{requests: [{name: d, exactly: {deviceClassName: $NS.example.com}}]}}`), "resourceclaim/$A", nil, ""},
 	{"well: bound by hand past a taint", single("$C", `{nodeName: node-2, containers: [`+app+`]}`), "pod/$C", nil, ""},
-	{"well: Deployment that ends in order", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: $C, finalizers: ` +
-		`[foregroundDeletion]}, spec: {replicas: 1, selector: {matchLabels: {app: $C}}, template: {metadata: {labels: ` +
+	{"well: Deployment that ends in order", `{apiVersion: apps/v1, kind: Deployment, metadata: {name: $C, ` +
+		`finalizers: ` +
+		`[foregroundDeletion]}, spec: {replicas: 1, selector: {matchLabels: {app: $C}}, template: {metadata: ` +
+		`{labels: ` +
 		`{app: $C}}, spec: {terminationGracePeriodSeconds: 120, containers: [{name: app, image: ignores-term}]}}}}`,
 		"deployment/$C", nil, `deployment/$C delete`},
 }

@@ -109,7 +109,7 @@ func TestTheFreshNodeBreakIsNamed(t *testing.T) {
 					err = s.setUp(t.Context(), k)
 				}
 				if err != nil {
-					t.Errorf("%s: set-up: %v", k.name, err)
+					t.Errorf("%s: set-up: got %v, want no error", k.name, err)
 					r.add(k.name, points{missed: []string{"set-up: " + err.Error()}}, "")
 					return
 				}

@@ -3,7 +3,8 @@ package breaker
 // furtherControllerKinds are more of what controllers cannot do.
 var furtherControllerKinds = []kind{
 	{"roll-out: all of a node's cpu, and no Pod may be away", object("apps/v1", "Deployment", "$C", `spec: {replicas: `+
-		`1, strategy: {rollingUpdate: {maxUnavailable: 0, maxSurge: 1}}, selector: {matchLabels: {app: $C}}, template: `+
+		`1, strategy: {rollingUpdate: {maxUnavailable: 0, maxSurge: 1}}, selector: {matchLabels: {app: $C}}, `+
+		`template: `+
 		`{metadata: {labels: {app: $C}}, spec: {nodeSelector: {kubernetes.io/hostname: node-2}, tolerations: [{key: `+
 		`team, operator: Exists}], containers: [{name: app, image: app, resources: {requests: {cpu: "5"}}}]}}}`),
 		"deployment/$C",
@@ -11,16 +12,20 @@ var furtherControllerKinds = []kind{
 			numbers: []string{"5|5000m|1"}}},
 		`deployment/$C {"spec":{"template":{"metadata":{"annotations":{"x":"$N"}}}}}`},
 	{"claim that a finished namespace's Pod holds", volumeOf("$NS-$A", `storageClassName: $NS, `, "9Gi",
-		"ReadWriteOnce") + claimOf("$A", `storageClassName: $NS, volumeName: $NS-$A, `) + single("$C", claimVolume("$A")),
+		"ReadWriteOnce") + claimOf("$A", `storageClassName: $NS, volumeName: $NS-$A, `) + single("$C",
+		claimVolume("$A")),
 		"persistentvolumeclaim/$A", []truth{{kinds: "PersistentVolumeClaim", field: "finalizers",
 			value: "pvc-protection", numbers: []string{"$C"}, want: "$C"}}, `persistentvolumeclaim/$A delete`},
 	{"Job that waits for the end of its Pods", `{apiVersion: batch/v1, kind: Job, metadata: {name: $C, finalizers: ` +
-		`[foregroundDeletion]}, spec: {template: {metadata: {finalizers: [example.com/$A]}, spec: {restartPolicy: Never, ` +
+		`[foregroundDeletion]}, spec: {template: {metadata: {finalizers: [example.com/$A]}, spec: {restartPolicy: ` +
+		`Never, ` +
 		`terminationGracePeriodSeconds: 1, containers: [` + app + `]}}}}`, "job/$C",
 		[]truth{{kinds: "Pod", field: "finalizers", value: "$A", want: "finalizers"}}, `job/$C delete`},
-	{"StatefulSet that waits for the end of its Pods", `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: $C, ` +
+	{"StatefulSet that waits for the end of its Pods", `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: ` +
+		`$C, ` +
 		`finalizers: [foregroundDeletion]}, spec: {serviceName: "", replicas: 1, selector: {matchLabels: {app: $C}}, ` +
-		`template: {metadata: {labels: {app: $C}, finalizers: [example.com/$A]}, spec: {terminationGracePeriodSeconds: 1, ` +
+		`template: {metadata: {labels: {app: $C}, finalizers: [example.com/$A]}, spec: ` +
+		`{terminationGracePeriodSeconds: 1, ` +
 		`containers: [` + app + `]}}}}`, "statefulset/$C",
 		[]truth{{kinds: "Pod", field: "finalizers", value: "$A", want: "finalizers"}}, `statefulset/$C delete`},
 	{"namespace that waits for a Pod's finalizer", `{apiVersion: v1, kind: Pod, metadata: {name: $C, finalizers: ` +
@@ -64,18 +69,20 @@ var furtherControllerKinds = []kind{
 	{"budget of a percentage over bare Pods", single("$A", plainApp) + budgetOf("$C", "$A", `minAvailable: "50%"`),
 		"pdb/$C", []truth{{kinds: "PodDisruptionBudget", field: "spec.minAvailable", value: "50%",
 			want: "minAvailable"}}, ""},
-	{"budget over Pods that are not ready", workload("$A", `{containers: [{name: app, image: exit-3}]}`) + budgetOf("$C",
-		"$A", "minAvailable: 1"), "pdb/$C",
+	{"budget over Pods that are not ready", workload("$A", `{containers: [{name: app, image: exit-3}]}`) +
+		budgetOf("$C",
+			"$A", "minAvailable: 1"), "pdb/$C",
 		[]truth{{kinds: "PodDisruptionBudget " + podOrOwner, field: "currentHealthy|containers[0]|minAvailable",
 			numbers: []string{"0", "1"}}}, ""},
-	{"device claim with its own selector", deviceOf("$NS") + object("resource.k8s.io/v1", "ResourceClaim", "$A", `spec: `+
-		`{devices: {requests: [{name: d, exactly: {deviceClassName: $NS.example.com, selectors: [{cel: {expression: `+
-		`"device.driver == '$B.example.com'"}}]}}]}}`) + claiming("$C", "$A"), "pod/$C",
+	{"device claim with its own selector", deviceOf("$NS") + object("resource.k8s.io/v1", "ResourceClaim", "$A",
+		`spec: {devices: {requests: [{name: d, exactly: {deviceClassName: $NS.example.com, selectors: `+
+			`[{cel: {expression: "device.driver == '$B.example.com'"}}]}}]}}`) + claiming("$C", "$A"), "pod/$C",
 		[]truth{{kinds: "ResourceClaim", field: "selectors[0]", value: "$B.example.com"}}, ""},
 	{"well: device claim that no Pod uses yet", deviceOf("$NS") + deviceClaim("$A") + deviceClaim("$B") + claiming("$P",
 		"$A"), "resourceclaim/$B", nil, ""},
 	{"autoscaler whose bounds are below its target", object("apps/v1", "Deployment", "$A", `spec: {replicas: 3, `+
-		`selector: {matchLabels: {app: $A}}, template: {metadata: {labels: {app: $A}}, spec: `+withRequest("cpu", "10m")+
+		`selector: {matchLabels: {app: $A}}, template: {metadata: {labels: {app: $A}}, spec: `+withRequest("cpu",
+		"10m")+
 		`}}`) + object("autoscaling/v2", "HorizontalPodAutoscaler", "$C", `spec: {minReplicas: 1, maxReplicas: 5, `+
 		`scaleTargetRef: {apiVersion: apps/v1, kind: Deploymnt, name: $A}}`), "hpa/$C",
 		[]truth{{kinds: "HorizontalPodAutoscaler", field: "scaleTargetRef", value: "Deploymnt",
@@ -89,23 +96,27 @@ var furtherControllerKinds = []kind{
 		`{kubernetes.io/hostname: node-2}, tolerations: [{key: team, value: $A}], containers: [`+app+`]}}}`),
 		"daemonset/$C", []truth{{kinds: "DaemonSet", field: "tolerations", value: "team=$A",
 			want: "team=$TEAM"}}, ""},
-	{"well: init container that takes its time", object("apps/v1", "Deployment", "$C", `spec: {replicas: 1, selector: {matchLabels: `+
+	{"well: init container that takes its time", object("apps/v1", "Deployment", "$C", `spec: {replicas: 1, `+
+		`selector: {matchLabels: `+
 		`{app: $C}}, template: {metadata: {labels: {app: $C}}, spec: {initContainers: [{name: $A, image: app}], `+
 		`containers: [`+app+`]}}}`), "deployment/$C", nil, ""},
 	{"well: budget of a whole number over bare Pods", single("$A", plainApp) + single("$B", plainApp) + object(
 		"policy/v1", "PodDisruptionBudget", "$C", `spec: {minAvailable: 1, selector: {matchExpressions: [{key: app, `+
 			`operator: In, values: [$A, $B]}]}}`), "pdb/$C", nil, ""},
-	{"well: StatefulSet from an ordinal", object("apps/v1", "StatefulSet", "$C", `spec: {serviceName: "", replicas: 2, `+
+	{"well: StatefulSet from an ordinal", object("apps/v1", "StatefulSet", "$C", `spec: {serviceName: "", `+
+		`replicas: 2, `+
 		`ordinals: {start: $N}, selector: {matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}}, spec: `+
 		plainApp+`}}`), "statefulset/$C", nil, ""},
 	{"well: roll-out of three by default", object("apps/v1", "Deployment", "$C", `spec: {replicas: 3, selector: `+
 		`{matchLabels: {app: $C}}, template: {metadata: {labels: {app: $C}}, spec: `+plainApp+`}}`), "deployment/$C",
 		nil, `deployment/$C {"spec":{"template":{"metadata":{"annotations":{"x":"$N"}}}}}`},
-	{"well: Job of an index", object("batch/v1", "Job", "$C", `spec: {completions: $N, parallelism: $N, completionMode: `+
+	{"well: Job of an index", object("batch/v1", "Job", "$C", `spec: {completions: $N, parallelism: $N, `+
+		`completionMode: `+
 		`Indexed, template: {spec: {restartPolicy: Never, containers: [{name: app, image: exit-0}]}}}`), "job/$C", nil,
 		""},
 	{"well: class of a runtime", object("node.k8s.io/v1", "RuntimeClass", "$NS-$A", `handler: runc, scheduling: `+
-		`{nodeSelector: {kubernetes.io/hostname: node-1}}`) + single("$C", `{runtimeClassName: $NS-$A, containers: [`+app+
+		`{nodeSelector: {kubernetes.io/hostname: node-1}}`) + single("$C", `{runtimeClassName: $NS-$A, `+
+		`containers: [`+app+
 		`]}`), "pod/$C", nil, ""},
 	{"well: defaults within the quota", rangeOf("$A", "default: {cpu: 100m, memory: 64Mi}") + quotaOf("$B",
 		"requests.cpu: 1, limits.memory: 1Gi") + workload("$C", plainApp), "deployment/$C", nil, ""},
@@ -117,7 +128,8 @@ var furtherControllerKinds = []kind{
 
 // quotaScoped is a quota over Pods of a priority class.
 func quotaScoped(name, hard, class string) string {
-	return object("v1", "ResourceQuota", name, `spec: {hard: {`+hard+`}, scopeSelector: {matchExpressions: [{scopeName: `+
+	return object("v1", "ResourceQuota", name, `spec: {hard: {`+hard+`}, scopeSelector: {matchExpressions: `+
+		`[{scopeName: `+
 		`PriorityClass, operator: In, values: [`+class+`]}]}}`)
 }
 

@@ -16,12 +16,14 @@ var healthyKinds = []kind{
 		"storageClassName: $NS, ") + mounting("$C", `persistentVolumeClaim: {claimName: $A}`, ""), "pod/$C", nil, ""},
 	{"well: projected volume", configMap("$A", "$K: x") + secret("$B", "user: x") + mounting("$C",
 		`projected: {sources: `+
-			`[{configMap: {name: $A, items: [{key: $K, path: a}]}}, {secret: {name: $B}}, {serviceAccountToken: {path: `+
+			`[{configMap: {name: $A, items: [{key: $K, path: a}]}}, {secret: {name: $B}}, {serviceAccountToken: `+
+			`{path: `+
 			`t}}, `+
 			`{downwardAPI: {items: [{path: l, fieldRef: {fieldPath: metadata.labels}}]}}]}`, ""), "pod/$C", nil, ""},
 	{"well: variables of itself", single("$C",
 		`{containers: [{name: app, image: app, args: ["--x=$(A)"], env: [{name: `+
-			`A, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {name: B, value: "$(A)-$$(C)"}, {name: L, valueFrom: `+
+			`A, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {name: B, value: "$(A)-$$(C)"}, {name: L, `+
+			`valueFrom: `+
 			`{resourceFieldRef: {resource: limits.cpu}}}]}]}`), "pod/$C", nil, ""},
 	{"well: policy that opens the Service's port", workload("$A", plainApp) + serviceOf("$C", "$A", "8080") + policyOf(
 		"$B", "$A", `ingress: [{ports: [{port: http}]}]`), "service/$C", nil, ""},

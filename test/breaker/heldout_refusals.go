@@ -108,8 +108,8 @@ func webhookOf(policy, resource string) string {
 		`apiVersions: [v1], operations: [CREATE], resources: [`+resource+`]}]}]`)
 }
 
-// admissionPolicyOf is a policy about the namespace's Pods with its binding; params names the policy's
-// parameters' namespace, empty: it has none.
+// admissionPolicyOf is a policy about the namespace's Pods with its binding; params names the
+// policy's parameters' namespace, empty: it has none.
 func admissionPolicyOf(expression, message, params string) string {
 	kind, ref := "", ""
 	if params != "" {

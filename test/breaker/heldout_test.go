@@ -88,7 +88,7 @@ func TestHeldOutTruthIsTrue(t *testing.T) {
 		shown := func(k situation) bool { return !k.unseen && (well || len(k.truth) > 0) }
 		each(t, well, shown, func(t *testing.T, s scene, k situation) {
 			if err := s.verify(t.Context(), k); err != nil {
-				t.Errorf("%s, mended %v: %v", k.name, well, err)
+				t.Errorf("%s, mended %v: got %v, want no error", k.name, well, err)
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func each(t *testing.T, well bool, keep func(situation) bool, f func(t *testing.
 					err = s.setUp(t.Context(), k)
 				}
 				if err != nil {
-					t.Errorf("%s: set-up: %v", k.name, err)
+					t.Errorf("%s: set-up: got %v, want no error", k.name, err)
 					return
 				}
 				f(t, s, k)

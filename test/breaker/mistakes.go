@@ -37,7 +37,8 @@ var mistakeKinds = []kind{
 		[]truth{{kinds: "DaemonSet Pod", field: "hostPort|maxSurge", value: "74$N0|1", numbers: []string{"74$N0"},
 			want: "maxUnavailable"}},
 		`daemonset/$C {"spec":{"template":{"metadata":{"annotations":{"x":"$N"}}}}}`},
-	{"mistake: autoscaler over a second container without a request", workload("$A", `{containers: [{name: app, image: `+
+	{"mistake: autoscaler over a second container without a request", workload("$A", `{containers: [{name: app, `+
+		`image: `+
 		`app, resources: {requests: {cpu: 100m}}}, {name: $B, image: app}]}`) + autoscalerOf("$C", "Deployment", "$A"),
 		"hpa/$C", []truth{{kinds: "Deployment", field: "containers[1].resources.requests.cpu",
 			numbers: []string{"$B"}, want: "requests=cpu"}}, ""},
@@ -45,7 +46,8 @@ var mistakeKinds = []kind{
 		"Deployment", "$A", `behavior: {scaleUp: {selectPolicy: Disabled}}`), "hpa/$C",
 		[]truth{{kinds: "HorizontalPodAutoscaler", field: "scaleUp.selectPolicy", value: "Disabled", want: "Max"}}, ""},
 	{"mistake: autoscaler of a metric that nobody serves", workload("$A", plainApp) + scalerOf("$C", "Deployment", "$A",
-		`metrics: [{type: Pods, pods: {metric: {name: $B}, target: {type: AverageValue, averageValue: $N}}}]`), "hpa/$C",
+		`metrics: [{type: Pods, pods: {metric: {name: $B}, target: {type: AverageValue, averageValue: $N}}}]`),
+		"hpa/$C",
 		[]truth{{kinds: "HorizontalPodAutoscaler", field: "metrics[0]", value: "$B",
 			numbers: []string{"custom.metrics.k8s.io"}}}, ""},
 	{"mistake: autoscaler of a DaemonSet", object("apps/v1", "DaemonSet", "$A", `spec: {selector: {matchLabels: {app: `+
@@ -53,19 +55,27 @@ var mistakeKinds = []kind{
 		"DaemonSet", "$A", ""), "hpa/$C",
 		[]truth{{kinds: "HorizontalPodAutoscaler", field: "scaleTargetRef", value: "DaemonSet"}}, ""},
 	{"mistake: quota of affinity to other namespaces", object("v1", "ResourceQuota", "$A", `spec: {hard: {pods: 0}, `+
-		`scopeSelector: {matchExpressions: [{scopeName: CrossNamespacePodAffinity, operator: Exists}]}}`) + workload("$C",
-		`{containers: [`+app+`], affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 5, `+
-			`podAffinityTerm: {topologyKey: kubernetes.io/hostname, namespaces: [default], labelSelector: {matchLabels: `+
-			`{app: $B}}}}]}}}`), "deployment/$C",
-		[]truth{{kinds: "ResourceQuota Deployment", field: "spec.hard.pods|affinity", numbers: []string{"$A", "0"}}}, ""},
-	{"mistake: apart from everything", single("$A", `{nodeSelector: {kubernetes.io/hostname: node-1}, containers: [`+app+
+		`scopeSelector: {matchExpressions: [{scopeName: CrossNamespacePodAffinity, operator: Exists}]}}`) +
+		workload("$C",
+			`{containers: [`+app+`], affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: `+
+				`[{weight: 5, `+
+				`podAffinityTerm: {topologyKey: kubernetes.io/hostname, namespaces: [default], labelSelector: `+
+				`{matchLabels: `+
+				`{app: $B}}}}]}}}`), "deployment/$C",
+		[]truth{{kinds: "ResourceQuota Deployment", field: "spec.hard.pods|affinity", numbers: []string{"$A", "0"}}},
+		""},
+	{"mistake: apart from everything", single("$A", `{nodeSelector: {kubernetes.io/hostname: node-1}, containers: `+
+		`[`+app+
 		`]}`) + single("$C", `{containers: [`+app+`], affinity: {podAntiAffinity: `+
-		`{requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {}}]}}}`),
+		`{requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: `+
+		`{}}]}}}`),
 		"pod/$C", []truth{{kinds: "Pod", field: "podAntiAffinity", numbers: []string{"$A"}}}, ""},
-	{"mistake: two names in one term", single("$C", affine(`{matchExpressions: [{key: kubernetes.io/hostname, operator: `+
+	{"mistake: two names in one term", single("$C", affine(`{matchExpressions: [{key: kubernetes.io/hostname, `+
+		`operator: `+
 		`In, values: [node-1]}, {key: kubernetes.io/hostname, operator: In, values: [$A]}]}`)), "pod/$C",
 		[]truth{{kinds: "Pod", field: "nodeAffinity", value: "$A", want: "node-1"}}, ""},
-	{"mistake: architecture by its other name", workload("$C", `{nodeSelector: {kubernetes.io/arch: x86_64}, containers: `+
+	{"mistake: architecture by its other name", workload("$C", `{nodeSelector: {kubernetes.io/arch: x86_64}, `+
+		`containers: `+
 		`[`+app+`]}`), "deployment/$C",
 		[]truth{{kinds: podOrOwner, field: "nodeSelector", value: "x86_64", want: "amd64|arm64"}}, ""},
 	{"mistake: device with a taint", taintedDevice("$NS", "example.com/$B") + deviceClaim("$A") + claiming("$C", "$A"),
@@ -75,23 +85,28 @@ var mistakeKinds = []kind{
 		`{fieldPath: "metadata.labels['ap']"}}}`)), "pod/$C",
 		[]truth{{kinds: "Pod", field: "fieldRef.fieldPath", value: "metadata.labels['ap']",
 			want: "metadata.labels['app']"}}, ""},
-	{"mistake: variable from the limits of another container", single("$C", `{containers: [{name: $A, image: app, env: `+
+	{"mistake: variable from the limits of another container", single("$C", `{containers: [{name: $A, image: app, `+
+		`env: `+
 		`[{name: X, valueFrom: {resourceFieldRef: {containerName: $a, resource: limits.cpu}}}]}]}`), "pod/$C",
 		[]truth{{kinds: "Pod", field: "resourceFieldRef.containerName", value: "$a", want: "$A"}}, ""},
 	{"mistake: variable used before it is there", workload("$C", withEnv(`{name: URL, value: "http://$($K)/"}, {name: `+
 		`$K, value: $A}`)), "deployment/$C",
 		[]truth{{kinds: podOrOwner, field: "env[0].value", value: "$($K)", numbers: []string{"env[1]|$K"}}}, ""},
-	{"mistake: variable without its prefix", configMap("$A", "$K: x") + workload("$C", `{containers: [{name: app, image: `+
+	{"mistake: variable without its prefix", configMap("$A", "$K: x") + workload("$C", `{containers: [{name: app, `+
+		`image: `+
 		`app, args: ["--x=$($K)"], envFrom: [{prefix: APP_, configMapRef: {name: $A}}]}]}`), "deployment/$C",
 		[]truth{{kinds: podOrOwner, field: "args[0]", value: "$($K)", want: "$(APP_$K)"}}, ""},
 	{"mistake: variable as a shell writes it", workload("$C", `{containers: [{name: app, image: app, args: `+
 		`["--x=${$K}"], env: [{name: $K, value: x}]}]}`), "deployment/$C",
 		[]truth{{kinds: podOrOwner, field: "args[0]", value: "${$K}", want: "$($K)"}}, ""},
-	{"mistake: hook after the start that does not end", workload("$C", `{containers: [{name: app, image: app, lifecycle: `+
+	{"mistake: hook after the start that does not end", workload("$C", `{containers: [{name: app, image: app, `+
+		`lifecycle: `+
 		`{postStart: {exec: {command: [sh, -c, "sleep 60$N"]}}}}]}`), "deployment/$C",
 		[]truth{{kinds: podOrOwner, field: "lifecycle.postStart", value: "sleep 60$N", numbers: []string{"60$N"}}}, ""},
-	{"mistake: probe asked again after an hour", single("$C", `{containers: [{name: app, image: app, command: [sh, -c, `+
-		`"sleep 4; httpd 8080"], ports: [{containerPort: 8080}], readinessProbe: {periodSeconds: 360$N, httpGet: {port: `+
+	{"mistake: probe asked again after an hour", single("$C", `{containers: [{name: app, image: app, command: `+
+		`[sh, -c, `+
+		`"sleep 4; httpd 8080"], ports: [{containerPort: 8080}], readinessProbe: {periodSeconds: 360$N, httpGet: `+
+		`{port: `+
 		`8080}}}]}`), "pod/$C",
 		[]truth{{kinds: "Pod", field: "readinessProbe.periodSeconds", value: "360$N", want: "periodSeconds"}}, ""},
 	{"mistake: probe that begins after an hour", single("$C", `{containers: [{name: app, image: app, readinessProbe: `+
@@ -109,26 +124,32 @@ var mistakeKinds = []kind{
 		[]truth{{kinds: podOrOwner, field: "resources.requests.cpu", value: "$N00", want: "$N00m",
 			numbers: []string{"8"}}}, ""},
 	{"mistake: full name too long for a host name", object("v1", "Service", "$A", `spec: {clusterIP: None, selector: `+
-		`{app: $C}}`) + single("$C", `{hostname: `+longName+`, subdomain: $A, setHostnameAsFQDN: true, containers: [`+app+
+		`{app: $C}}`) + single("$C", `{hostname: `+longName+`, subdomain: $A, setHostnameAsFQDN: true, `+
+		`containers: [`+app+
 		`]}`), "pod/$C",
 		[]truth{{kinds: "Pod", field: "setHostnameAsFQDN|hostname", value: "true|" + longName,
 			numbers: []string{"64"}}}, ""},
 	{"mistake: claim of a Pod's volume is there, of somebody else", classOf("$NS", "kubernetes.io/no-provisioner") +
-		volumeOf("$NS-$A", "storageClassName: $NS, ", "9Gi", "ReadWriteOnce") + claimOf("$C-d", "storageClassName: $NS, ") +
+		volumeOf("$NS-$A", "storageClassName: $NS, ", "9Gi", "ReadWriteOnce") + claimOf("$C-d",
+		"storageClassName: $NS, ") +
 		single("$C", `{containers: [`+app+`], volumes: [{name: d, ephemeral: {volumeClaimTemplate: {spec: `+
-			`{storageClassName: $NS, accessModes: [ReadWriteOnce], resources: {requests: {storage: 5Gi}}}}}}]}`), "pod/$C",
+			`{storageClassName: $NS, accessModes: [ReadWriteOnce], resources: {requests: {storage: 5Gi}}}}}}]}`),
+		"pod/$C",
 		[]truth{{kinds: "Pod PersistentVolumeClaim", field: "ephemeral|ownerReferences|name", value: "$C-d",
 			want: "$C-d"}}, ""},
 	{"mistake: init container waits for its own Service", serviceOf("$A", "$C", "8080") + single("$C",
-		`{initContainers: [{name: wait, image: app, command: [sh, -c, "until wget -qO- http://$A/; do sleep 1; done"]}], `+
+		`{initContainers: [{name: wait, image: app, command: [sh, -c, "until wget -qO- http://$A/; do sleep 1; `+
+			`done"]}], `+
 			`containers: [`+app+`]}`), "pod/$C",
 		[]truth{{kinds: "Pod", field: "initContainers[0]", value: "$A", numbers: []string{"$A"}}}, ""},
 	{"mistake: resized beyond what its node has left", onSecond("$A", "20Gi") + onSecond("$C", "1Gi"), "pod/$C",
 		[]truth{{kinds: "Pod", field: "resources.requests.memory", value: "2$NGi", numbers: []string{"2$NGi"}}},
 		`pod/$C/resize {"spec":{"containers":[{"name":"app","image":"app","resources":{"requests":{"memory":"2$NGi"}}}]}}`},
 
-	{"well: startup probe that covers a slow start", single("$C", `{containers: [{name: app, image: app, command: [sh, `+
-		`-c, "sleep 4; httpd 8080"], ports: [{containerPort: 8080}], startupProbe: {periodSeconds: 1, failureThreshold: `+
+	{"well: startup probe that covers a slow start", single("$C", `{containers: [{name: app, image: app, command: `+
+		`[sh, `+
+		`-c, "sleep 4; httpd 8080"], ports: [{containerPort: 8080}], startupProbe: {periodSeconds: 1, `+
+		`failureThreshold: `+
 		`30, httpGet: {port: 8080}}, livenessProbe: {periodSeconds: 1, failureThreshold: 1, httpGet: {port: 8080}}}]}`),
 		"pod/$C", nil, ""},
 	{"well: Job with a sidecar", object("batch/v1", "Job", "$C", `spec: {template: {spec: {restartPolicy: Never, `+
@@ -148,10 +169,12 @@ var mistakeKinds = []kind{
 		`Never, containers: [{name: app, image: exit-0}]}}}`), "job/$C", nil, ""},
 	{"well: DaemonSet that surges", surging("$C", `ports: [{containerPort: 8080}]`), "daemonset/$C", nil,
 		`daemonset/$C {"spec":{"template":{"metadata":{"annotations":{"x":"$N"}}}}}`},
-	{"well: budget that lets all go", workload("$A", plainApp) + budgetOf("$C", "$A", `maxUnavailable: "100%"`), "pdb/$C",
+	{"well: budget that lets all go", workload("$A", plainApp) + budgetOf("$C", "$A", `maxUnavailable: "100%"`),
+		"pdb/$C",
 		nil, ""},
 	{"well: one of two terms", single("$C", affine(`{matchExpressions: [{key: kubernetes.io/hostname, operator: In, `+
-		`values: [$A]}]}, {matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-1]}]}`)), "pod/$C",
+		`values: [$A]}]}, {matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node-1]}]}`)),
+		"pod/$C",
 		nil, ""},
 	{"well: requests in bytes", workload("$C", `{containers: [{name: app, image: app, resources: {requests: {memory: `+
 		`"134217728"}, limits: {memory: "134217728"}}}]}`), "deployment/$C", nil, ""},
@@ -161,7 +184,8 @@ const longName = "a-name-that-a-person-found-for-a-machine-of-many-uses"
 
 // onSecond is a Pod on node-2, of whose memory no other kind takes any.
 func onSecond(name, memory string) string {
-	return single(name, `{nodeSelector: {kubernetes.io/hostname: node-2}, tolerations: [{key: team, operator: Exists}], `+
+	return single(name, `{nodeSelector: {kubernetes.io/hostname: node-2}, tolerations: [{key: team, operator: `+
+		`Exists}], `+
 		`containers: [{name: app, image: app, resources: {requests: {memory: `+memory+`}}}]}`)
 }
 

@@ -78,7 +78,8 @@ var netKinds = []kind{
 		[]truth{{kinds: "Service", field: "targetPort", value: "web", want: "http"}}, ""},
 	{"net: traffic that stays on its node", single("$A",
 		`{nodeSelector: {kubernetes.io/hostname: node-1}, containers: [`+
-			app+`]}`) + object("v1", "Service", "$C", `spec: {internalTrafficPolicy: Local, selector: {app: $A}, ports: `+
+			app+`]}`) + object("v1", "Service", "$C", `spec: {internalTrafficPolicy: Local, selector: {app: $A}, `+
+		`ports: `+
 		`[{port: 80, targetPort: 8080}]}`), "service/$C", []truth{{kinds: "Service", field: "internalTrafficPolicy",
 		value: "Local", want: "Cluster"}}, ""},
 	{"net: policy asked of the Pod it shuts", single("$C", plainApp) + policyOf("$B", "$C", `ingress: []`), "pod/$C",

@@ -79,7 +79,8 @@ var realEverydayKinds = []kind{
 	{"real: everyday: file to be read into the shell", realShell("$C", `. /etc/profile.d/$A.sh && sleep 3600`, "", ""),
 		"pod/$C .", []truth{{kinds: "Pod", field: "containers[0]", numbers: []string{"2"}}}, ""},
 	{"real: everyday: image, settings and probe at once", single("$C", `{terminationGracePeriodSeconds: 1, `+
-		`containers: [{name: one, image: "$REG/$A:$N"}, {name: two, image: $WEB, envFrom: [{configMapRef: {name: $B}}]}, {name: `+
+		`containers: [{name: one, image: "$REG/$A:$N"}, {name: two, image: $WEB, envFrom: [{configMapRef: {name: `+
+		`$B}}]}, {name: `+
 		`three, image: $WEB, ports: [{containerPort: 8080}], readinessProbe: {periodSeconds: 1, tcpSocket: {port: `+
 		`$PORU}}}]}`), "pod/$C .", []truth{
 		{kinds: "Pod", field: "containers[0].image", value: "$REG/$A:$N"},

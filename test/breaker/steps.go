@@ -44,7 +44,8 @@ func (b *breaker) untilField(ctx context.Context, namespace, target, path, want 
 		return err
 	}
 	got := ""
-	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true, func(ctx context.Context) (bool,
+		error) {
 		u, err := r.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
 			return false, client404(err)

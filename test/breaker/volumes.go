@@ -55,7 +55,8 @@ var storeKinds = []kind{
 	{"store: volume that another claim has", volumeOf("$NS-$A", `storageClassName: $NS, claimRef: {namespace: $NS, `+
 		`name: $B}, `, "9Gi", "ReadWriteOnce") +
 		classOf("$NS", "kubernetes.io/no-provisioner") + claimOf("$C", "storageClassName: $NS, volumeName: $NS-$A, "),
-		"pvc/$C", []truth{{kinds: "PersistentVolumeClaim PersistentVolume", field: "volumeName|claimRef", value: "$NS-$A|$B",
+		"pvc/$C", []truth{{kinds: "PersistentVolumeClaim PersistentVolume", field: "volumeName|claimRef",
+			value:   "$NS-$A|$B",
 			numbers: []string{"$B"}}}, ""},
 	{"store: volume released of another claim", volumeOf("$NS-$A", `storageClassName: $NS, `+
 		`persistentVolumeReclaimPolicy: Retain, claimRef: {namespace: $NS, name: $B, uid: "$N"}, `, "9Gi",
@@ -77,8 +78,10 @@ var storeKinds = []kind{
 		numbers: []string{"0620", "0400"}}}, ""},
 	{"store: volume on another node than the Pod",
 		`{apiVersion: v1, kind: PersistentVolume, metadata: {name: $NS-$A}, ` +
-			`spec: {storageClassName: $NS, capacity: {storage: 9Gi}, accessModes: [ReadWriteOnce], local: {path: /tmp}, ` +
-			`nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: ` +
+			`spec: {storageClassName: $NS, capacity: {storage: 9Gi}, accessModes: [ReadWriteOnce], local: {path: ` +
+			`/tmp}, ` +
+			`nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, ` +
+			`operator: ` +
 			`In, ` +
 			"values: [node-2]}]}]}}}}\n---\n" + claimOf("$B", "storageClassName: $NS, ") + mounting("$C",
 			`persistentVolumeClaim: {claimName: $B}`, "nodeSelector: {kubernetes.io/hostname: node-1}"), "pod/$C",

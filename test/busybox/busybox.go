@@ -16,8 +16,8 @@ import (
 // Image is the name of the image.
 const Image = "docker.io/library/busybox:1.37"
 
-// Up starts an instance (up.NewInstance) that has the image, and waits for its API server; flags are
-// further ones of `gantry up`.
+// Up starts an instance (up.NewInstance) that has the image, and waits for its API server; flags
+// are further ones of `gantry up`.
 func Up(t testing.TB, flags ...string) *instance.Instance {
 	t.Helper()
 	i := up.NewInstance(t, flags...)

@@ -156,7 +156,7 @@ func (l *room) live(fates ...fate) {
 	last := l.row.steps[len(l.row.steps)-1]
 	for _, w := range rec.instances {
 		if err := last.want(w); err != nil {
-			l.Errorf("%s, at rest: %v", w.fate, err)
+			l.Errorf("%s, at rest: got %v, want no error", w.fate, err)
 		}
 		l.wrote(rec, w)
 	}

@@ -1,7 +1,7 @@
 // Package csisanity runs csi-sanity, the CSI project's suite for drivers (csi-test v5), whole.
 //
-// In: the socket of a driver that listens, and a directory for its mounts. Out: the suite's tests as
-// one of Go's. The suite can run once in a process.
+// In: the socket of a driver that listens, and a directory for its mounts. Out: the suite's tests
+// as one of Go's. The suite can run once in a process.
 //
 // The suite's own way to connect loses a race: it waits for a change after it has looked, and a
 // connection that was ready by then never changes again, for a minute. It is given a connection

@@ -99,7 +99,7 @@ func TestRecords(t *testing.T) {
 	tcp := miekg.Client{Net: "tcp", Timeout: time.Minute}
 	if r, _, err := tcp.Exchange(new(miekg.Msg).SetQuestion("web.default.svc.cluster.local.", miekg.TypeA),
 		w.server.Address().String()); err != nil || len(r.Answer) != 1 {
-		t.Errorf("by TCP: %v %v", r, err)
+		t.Errorf("by TCP: got %v %v, want no error and Answer of length 1", r, err)
 	}
 }
 

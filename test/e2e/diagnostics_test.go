@@ -269,7 +269,8 @@ spec: {terminationGracePeriodSeconds: 1, shareProcessNamespace: true, containers
 	}
 	if out, err := c.try(edited, "replace", "-f", "-"); err == nil || !strings.Contains(out,
 		"pod updates may not change fields other than") {
-		c.t.Errorf("an edit that adds an ephemeral container: %v %s", err, out)
+		c.t.Errorf("an edit that adds an ephemeral container: got %v %s, want an error and it to contain %q", err,
+			out, "pod updates may not change fields other than")
 	}
 	c.kubectl("delete", "pod", "shy", "--now")
 }

@@ -312,7 +312,7 @@ func TestKilledProcessesCostNothing(t *testing.T) {
 		}
 	}
 	if flaps := stop(); len(flaps) > 0 {
-		t.Errorf("readiness flapped: %v", flaps)
+		t.Errorf("readiness flapped: got %v, want none", flaps)
 	}
 	if trace := c.gantry("trace", "pod/stay-0"); !strings.Contains(trace, "create by") {
 		t.Errorf("the journal forgot the beginning over the restarts:\n%s", trace)

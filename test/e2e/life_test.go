@@ -81,7 +81,7 @@ func exampleAffinity(c *cluster) {
 	c.kubectl("-n", "prod", "wait", "pod/web-7d8", "--for=jsonpath={.status.phase}=Running", "--timeout=60s")
 	if q := c.kubectl("-n", "prod", "get", "pod", "web-7d8", "-o", "jsonpath={.status.qosClass} {.spec.nodeName}"); q !=
 		"Burstable node-1" {
-		c.t.Errorf("QoS class and node: %q", q)
+		c.t.Errorf("QoS class and node: got %q, want %q", q, "Burstable node-1")
 	}
 	c.kubectl("-n", "prod", "delete", "pod", "web-7d8", "--grace-period=1")
 }
@@ -125,11 +125,11 @@ func exampleReadinessGate(c *cluster) {
 
 func exampleSimplePod(c *cluster) {
 	if out := c.apply(exampleE18); out != "pod/nginx created\n" {
-		c.t.Errorf("kubectl apply printed %q", out)
+		c.t.Errorf("kubectl apply printed: got %q, want %q", out, "pod/nginx created\n")
 	}
 	c.waitFor("pod/nginx", "condition=Ready", time.Minute)
 	if out := c.apply(exampleE18); out != "pod/nginx unchanged\n" {
-		c.t.Errorf("second apply printed %q", out)
+		c.t.Errorf("second apply printed: got %q, want %q", out, "pod/nginx unchanged\n")
 	}
 	describe := c.kubectl("describe", "pod", "nginx")
 	for _, want := range []string{"Scheduled", "Successfully assigned default/nginx to node-1", "Created", "Started",
@@ -165,13 +165,13 @@ func exampleJob(c *cluster) {
 	c.kubectl("delete", "pods", "-l", "job-name=hello", "--grace-period=1")
 	c.kubectl("wait", "job/hello", "--for=delete", "--timeout=20s")
 	if left := c.kubectl("get", "pods", "-l", "job-name=hello", "-o", "name"); left != "" {
-		c.t.Errorf("Pods outlive the Job deleted in the foreground: %s", left)
+		c.t.Errorf("Pods outlive the Job deleted in the foreground: got %s, want it empty", left)
 	}
 }
 
 func exampleInitContainers(c *cluster) {
 	if out := c.apply(exampleE20); out != "pod/myapp-pod created\n" {
-		c.t.Errorf("kubectl apply printed %q", out)
+		c.t.Errorf("kubectl apply printed: got %q, want %q", out, "pod/myapp-pod created\n")
 	}
 	c.eventually(time.Minute, "Init:0/2", func() (string, bool) {
 		out := c.kubectl("get", "pod", "myapp-pod")
@@ -194,7 +194,7 @@ func exampleInitContainers(c *cluster) {
 		}
 	}
 	if out := c.apply(exampleE22); out != "service/myservice created\nservice/mydb created\n" {
-		c.t.Errorf("kubectl apply printed %q", out)
+		c.t.Errorf("kubectl apply printed: got %q, want %q", out, "service/myservice created\nservice/mydb created\n")
 	}
 	c.eventually(time.Minute, "both names are found, and the app runs", func() (string, bool) {
 		out := c.kubectl("get", "pod", "myapp-pod")
@@ -243,15 +243,15 @@ func exampleStreams(c *cluster) {
 	c.waitFor("pod/shell", "condition=Ready", time.Minute)
 	if out := c.kubectl("exec", "shell", "--", "sh", "-c", "echo out; echo err >&2"); !strings.Contains(out, "out") ||
 		!strings.Contains(out, "err") {
-		c.t.Errorf("exec: %q", out)
+		c.t.Errorf("exec: got %q, want it to contain %q and %q", out, "out", "err")
 	}
 	if out, err := c.try("", "exec", "shell", "--", "sh", "-c", "exit 7"); err == nil || !strings.Contains(out,
 		"exit code 7") {
-		c.t.Errorf("exit code of exec: %v %q", err, out)
+		c.t.Errorf("exit code of exec: got %v %q, want an error and it to contain %q", err, out, "exit code 7")
 	}
 	if out, err := c.try("cat me\n", "exec", "-i", "shell", "--", "cat"); err != nil || !strings.Contains(out,
 		"cat me") {
-		c.t.Errorf("exec with input: %v %q", err, out)
+		c.t.Errorf("exec with input: got %v %q, want no error and it to contain %q", err, out, "cat me")
 	}
 	port := up.FreePort(c.t)
 	forward := exec.Command("kubectl", "--kubeconfig", c.Kubeconfig, "port-forward", "pod/shell",
@@ -329,7 +329,7 @@ func exampleNetwork(c *cluster) {
 	}()
 	if out := c.kubectl("exec", "asks", "--", "wget", "-q", "-O", "-", "http://"+l.Addr().String()+"/"); out !=
 		"the host" {
-		c.t.Errorf("Pod to host: %q", out)
+		c.t.Errorf("Pod to host: got %q, want %q", out, "the host")
 	}
 	c.kubectl("delete", "pod", "serves", "asks", "--grace-period=1")
 }
@@ -388,7 +388,7 @@ func exampleCrash(c *cluster) {
 		}
 	}
 	if out := c.kubectl("logs", "crash", "--previous"); out != "last words\n" {
-		c.t.Errorf("logs --previous: %q", out)
+		c.t.Errorf("logs --previous: got %q, want %q", out, "last words\n")
 	}
 	c.kubectl("delete", "pod", "crash")
 }

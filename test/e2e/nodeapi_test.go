@@ -75,7 +75,7 @@ func TestNodeAPI(t *testing.T) {
 			}
 		}
 		if last := out[len(out)-1]; !strings.HasPrefix(last, "line 1199 ") {
-			t.Errorf("the end is %q", last)
+			t.Errorf("the end: got %q, want it to begin with %q", last, "line 1199 ")
 		}
 		files, err := filepath.Glob(filepath.Join(c.Dir, "kubelet/logs/default_chatty_*/app/0.log*"))
 		if err != nil || len(files) < 2 || len(files) > 3 {

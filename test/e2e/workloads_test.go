@@ -116,10 +116,10 @@ func redis(c *cluster) {
 		return strings.TrimSpace(c.kubectl(append([]string{"exec", "cache", "--", "redis-cli"}, args...)...))
 	}
 	if out := cli("set", "colour", "blue"); out != "OK" {
-		c.t.Errorf("set: %q", out)
+		c.t.Errorf("set: got %q, want %q", out, "OK")
 	}
 	if out := cli("config", "get", "maxmemory"); !strings.Contains(out, "33554432") {
-		c.t.Errorf("the ConfigMap's setting: %q", out)
+		c.t.Errorf("the ConfigMap's setting: got %q, want it to contain %q", out, "33554432")
 	}
 	_, _ = c.try("", "exec", "cache", "--", "redis-cli", "shutdown") // the connection ends with it
 	c.eventually(time.Minute, "restart of redis", func() (string, bool) {
@@ -130,7 +130,8 @@ func redis(c *cluster) {
 		c.t.Errorf("after a restart over the same volume: %q", out)
 	}
 	if out := c.kubectl("logs", "cache", "--previous"); !strings.Contains(out, "Redis is now ready to exit, bye bye") {
-		c.t.Errorf("log of the previous run: %q", out)
+		c.t.Errorf("log of the previous run: got %q, want it to contain %q", out,
+			"Redis is now ready to exit, bye bye")
 	}
 	c.kubectl("delete", "pod", "cache")
 }
@@ -193,7 +194,7 @@ func threeProbes(c *cluster) {
 		c.waitFor("pod/"+e.pod, "condition=Ready", time.Minute)
 		if out := c.field("pod/"+e.pod,
 			"{.status.containerStatuses[0].started} {.status.containerStatuses[0].restartCount}"); out != "true 0" {
-			c.t.Errorf("%s: started and restarts: %q", e.pod, out)
+			c.t.Errorf("%s: started and restarts: got %q, want %q", e.pod, out, "true 0")
 		}
 	}
 	describe := c.kubectl("describe", "pod", "app", "api")
@@ -261,7 +262,7 @@ func sidecarDeployment(c *cluster) {
 		return out, strings.Contains(out, "logging\n")
 	})
 	if out := c.kubectl("get", "pods", "-l", "app=myapp", "--no-headers"); !strings.Contains(out, "2/2") {
-		c.t.Errorf("the sidecar counts as a container: %q", out)
+		c.t.Errorf("the sidecar counts as a container: got %q, want it to contain %q", out, "2/2")
 	}
 	c.kubectl("delete", "deployment", "myapp")
 	c.kubectl("delete", "pods", "-l", "app=myapp", "--grace-period=1")

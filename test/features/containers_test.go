@@ -53,14 +53,14 @@ func oomKilled(n *node) {
 	n.waitForField("oom", ".status.containerStatuses[?(@.name=='greedy')].lastState.terminated.reason", "OOMKilled")
 	if got := n.field("oom", ".status.containerStatuses[?(@.name=='greedy')].lastState.terminated.exitCode"); got !=
 		"137" {
-		n.t.Errorf("exit code %s", got)
+		n.t.Errorf("exit code: got %s, want %s", got, "137")
 	}
 	if got := n.field("oom", ".status.containerStatuses[?(@.name=='greedy')].restartCount"); got == "0" {
 		n.t.Error("not restarted")
 	}
 	if got := n.field("oom", ".status.containerStatuses[?(@.name=='modest')]['restartCount','ready']"); got !=
 		"0 true" {
-		n.t.Errorf("the neighbour: %s", got)
+		n.t.Errorf("the neighbour: got %s, want %s", got, "0 true")
 	}
 	if events := n.run("kubectl", "events", "--for", "pod/oom"); strings.Contains(events, "Evicted") {
 		n.t.Errorf("evicted:\n%s", events)
@@ -84,7 +84,7 @@ func leaves(n *node) {
 		}
 	}
 	if len(found) != 1 {
-		n.t.Fatalf("cgroups of the Pod: %v", found)
+		n.t.Fatalf("cgroups of the Pod: got %v, want one of them", found)
 	}
 	for _, id := range strings.Fields(n.field("leaves", ".status.containerStatuses[*].containerID")) {
 		_, id, _ = strings.Cut(id, "://")
@@ -95,7 +95,7 @@ func leaves(n *node) {
 		}
 	}
 	if procs, err := os.ReadFile(filepath.Join(found[0], "cgroup.procs")); err != nil || len(procs) > 0 {
-		n.t.Errorf("processes in the Pod's own cgroup: %q %v", procs, err)
+		n.t.Errorf("processes in the Pod's own cgroup: got %q %v, want no error and none", procs, err)
 	}
 	n.run("kubectl", "delete", "pod", "leaves", "--grace-period=1")
 }

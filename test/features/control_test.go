@@ -133,7 +133,7 @@ func rollout(w *fixture) {
 	old := w.live("app=web")
 	for _, p := range old {
 		if got := w.exec(&p, "sh", "-c", "echo $COLOUR"); got != "red\n" {
-			w.t.Errorf("the container's COLOUR is %q", got)
+			w.t.Errorf("the container's COLOUR: got %q, want %q", got, "red\n")
 		}
 	}
 	w.paint("web", "blue")
@@ -247,7 +247,7 @@ func jobIgnores(w *fixture) {
 	j, err := w.Client.BatchV1().Jobs("default").Get(w.ctx, "patient", metav1.GetOptions{})
 	expect.NoError(w.t, err)
 	if len(j.Status.Conditions) > 0 || j.Status.Failed > 0 {
-		w.t.Errorf("one disruption, and the Job is %+v", j.Status)
+		w.t.Errorf("one disruption, and the Job: got %+v, want no Conditions and Failed 0", j.Status)
 	}
 }
 

@@ -680,6 +680,7 @@ func otherSystem(w *fixture) {
 		func(p *v1.Pod) bool { return condition(p, v1.PodScheduled).Reason == v1.PodReasonUnschedulable })
 	if p.Spec.NodeName != "" || !strings.Contains(condition(p, v1.PodScheduled).Message,
 		"didn't match Pod's node affinity/selector") {
-		w.t.Errorf("on %q: %s", p.Spec.NodeName, condition(p, v1.PodScheduled).Message)
+		w.t.Errorf("on: got %q: %s, want it empty and it to contain %q", p.Spec.NodeName,
+			condition(p, v1.PodScheduled).Message, "didn't match Pod's node affinity/selector")
 	}
 }

@@ -145,7 +145,7 @@ func ephemeral(w *fixture) {
 	}
 	expect.NoError(w.t, update(func(p *v1.Pod) { p.Spec.EphemeralContainers = []v1.EphemeralContainer{debugger} }))
 	if got := w.get("debugged").Spec.EphemeralContainers; len(got) != 1 || got[0].Name != "debugger" {
-		w.t.Errorf("added %+v", got)
+		w.t.Errorf("added: got %+v, want one of them and [0].Name debugger", got)
 	}
 	second := *debugger.DeepCopy()
 	second.Name = "second"

@@ -37,8 +37,8 @@ type Options struct {
 	Server []string // further flags of `gantry server` in a split instance
 
 	// Of the Pods' network. When empty they are made from Number; without a number they are this
-	// instance's alone on this machine until Remove, and the bridge's name begins with Prefix, a few
-	// letters ("gyard" when empty).
+	// instance's alone on this machine until Remove, and the bridge's name begins with Prefix, a
+	// few letters ("gyard" when empty).
 	Bridge, PodCIDR, Prefix string
 }
 

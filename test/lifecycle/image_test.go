@@ -53,7 +53,7 @@ var imageCases = []Case{
 		steps: func(l *podLife) {
 			p := l.state("app", "waiting InvalidImageName")
 			if m := status(p, "app").State.Waiting.Message; !strings.Contains(m, "repository name") {
-				l.Errorf("message %q", m)
+				l.Errorf("message: got %q, want it to contain %q", m, "repository name")
 			}
 		},
 		expected: expected{events: map[string]string{"app": "InspectFailed Failed"}},
@@ -119,7 +119,7 @@ var imageCases = []Case{
 		steps: func(l *podLife) {
 			s := status(l.state("app", "waiting CreateContainerConfigError"), "app")
 			if s.State.Waiting.Message != `configmap "later" not found` {
-				l.Errorf("message %q", s.State.Waiting.Message)
+				l.Errorf("message: got %q, want %q", s.State.Waiting.Message, `configmap "later" not found`)
 			}
 			l.create("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: later}\ndata: {a: \"1\"}")
 			l.ready()

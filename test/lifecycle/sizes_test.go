@@ -54,7 +54,8 @@ var sizeCases = []Case{
 			p := l.condition("PodResizePending=True/Deferred")
 			if c := wrappers.PodCondition(p, corev1.PodResizePending); !strings.HasPrefix(c.Message,
 				fmt.Sprintf("Node didn't have enough resource: cpu, requested: %d, used: ", much)) {
-				l.Errorf("message %q", c.Message)
+				l.Errorf("message: got %q, want it to begin with %q", c.Message,
+					fmt.Sprintf("Node didn't have enough resource: cpu, requested: %d, used: ", much))
 			}
 			l.event("", "ResizeDeferred", "Node didn't have enough resource: cpu")
 			leave()
@@ -119,7 +120,7 @@ func (l *podLife) allocatable() int64 {
 	l.Helper()
 	list, err := l.client.CoreV1().Nodes().List(l.ctx, metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 {
-		l.Fatalf("nodes: %v %v", list, err)
+		l.Fatalf("nodes: got %v %v, want no error and Items of length 1", list, err)
 	}
 	return list.Items[0].Status.Allocatable.Cpu().MilliValue()
 }

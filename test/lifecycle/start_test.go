@@ -92,7 +92,7 @@ var startCases = []Case{
 				l.Errorf("message %q, want %q", s.State.Waiting.Message, want)
 			}
 			if s.LastTerminationState.Terminated == nil || s.LastTerminationState.Terminated.ExitCode != 0 {
-				l.Errorf("last state %+v", s.LastTerminationState)
+				l.Errorf("last state: got %+v, want Terminated set and Terminated.ExitCode 0", s.LastTerminationState)
 			}
 			l.until("second restart", func(p *corev1.Pod) bool { return status(p, "app").RestartCount == 2 })
 			l.event("app", "BackOff", "Back-off restarting failed container app in pod p_"+l.ns)

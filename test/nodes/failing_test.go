@@ -96,7 +96,7 @@ func failing(t *testing.T, all []*machine, ips map[string]netip.AddrPort) {
 		for range 10 {
 			if got, err := m.fromPod("web-"+m.name, netip.AddrPortFrom(ip, 80), 2*time.Second); err != nil ||
 				got == "web-b" {
-				t.Errorf("from %s: %q %v", m.name, got, err)
+				t.Errorf("from %s: got %q %v, want no error and another than %q", m.name, got, err, "web-b")
 			}
 		}
 	}

@@ -108,7 +108,8 @@ func sixServices(t *testing.T, all []*machine) {
 		for _, other := range all {
 			got, err := other.fromNode(netip.AddrPortFrom(netip.MustParseAddr(m.ip6), port), failoverTimeout)
 			if err != nil || !strings.HasPrefix(got, "web-") {
-				t.Errorf("node port of %s from %s by IPv6: %q %v", m.name, other.name, got, err)
+				t.Errorf("node port of %s from %s by IPv6: got %q %v, want no error and it to begin with %q", m.name,
+					other.name, got, err, "web-")
 			}
 		}
 	}

@@ -163,7 +163,8 @@ func kubeletEnds(t *testing.T, a, b *machine, pod netip.AddrPort) {
 	end(b.All[0])
 	if out, err := a.kubectl("", "-n", "kube-system", "get", "endpointslice", "kube-dns-b"); err == nil ||
 		!strings.Contains(out, "NotFound") {
-		t.Errorf("the slice of a DNS server that has ended: %v %s", err, out)
+		t.Errorf("the slice of a DNS server that has ended: got %v %s, want an error and it to contain %q", err, out,
+			"NotFound")
 	}
 	want := a.mustKubectl("", "get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
 	b.lab.eventually(failoverTimeout, "a Pod of b finds the Service by name", func() (got string, ok bool) {
@@ -236,7 +237,8 @@ func services(t *testing.T, all []*machine) {
 		for _, other := range all {
 			got, err := other.fromNode(netip.AddrPortFrom(netip.MustParseAddr(m.ip), port), failoverTimeout)
 			if err != nil || !strings.HasPrefix(got, "web-") {
-				t.Errorf("node port of %s from %s: %q %v", m.name, other.name, got, err)
+				t.Errorf("node port of %s from %s: got %q %v, want no error and it to begin with %q", m.name,
+					other.name, got, err, "web-")
 			}
 		}
 	}

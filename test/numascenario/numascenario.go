@@ -89,7 +89,8 @@ func (p Pod) MakePod() *v1.Pod {
 		if c.Huge > 0 {
 			list["hugepages-2Mi"] = *resource.NewQuantity(c.Huge<<21, resource.BinarySI)
 		}
-		made := v1.Container{Name: fmt.Sprintf("c%d", i), Resources: v1.ResourceRequirements{Requests: list, Limits: list}}
+		made := v1.Container{Name: fmt.Sprintf("c%d", i), Resources: v1.ResourceRequirements{Requests: list,
+			Limits: list}}
 		if c.NotGuaranteed {
 			made.Resources.Limits = nil
 		}
@@ -178,7 +179,8 @@ func pod(r *rand.Rand, top machine.Topology, s Scenario) Pod {
 	var p Pod
 	perNode := max(1, top.NumCPUs/top.NumNodes)
 	container := func(kind int) Container {
-		c := Container{Kind: kind, CPU: int64(1000 * (1 + r.Intn(perNode+perNode/2+1))), MiB: int64(64 * (1 + r.Intn(64)))}
+		c := Container{Kind: kind, CPU: int64(1000 * (1 + r.Intn(perNode+perNode/2+1))), MiB: int64(64 * (1 +
+			r.Intn(64)))}
 		switch r.Intn(12) {
 		case 0:
 			c.CPU += 500

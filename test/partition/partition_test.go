@@ -227,7 +227,7 @@ func (w *fixture) configured() {
 	c := page.Kubeletconfig
 	if got := fmt.Sprint([]any{c["maxPods"], c["clusterDomain"], c["imageMaximumGCAge"], c["cgroupDriver"]}); got !=
 		"[77 cut.example 100h0m0s cgroupfs]" {
-		w.t.Errorf("configz: %s", got)
+		w.t.Errorf("configz: got %s, want %s", got, "[77 cut.example 100h0m0s cgroupfs]")
 	}
 	if got := w.kubectl("", "get", "node", "node-1", "-o", "jsonpath={.status.capacity.pods}"); got != "77" {
 		w.t.Errorf("capacity of %s Pods", got)

@@ -196,7 +196,7 @@ func (c *cluster) unready(at []string) {
 	l.end(c.t, replicas)
 	p, err := c.api.CoreV1().Pods("default").Get(c.t.Context(), victim.Name, metav1.GetOptions{})
 	if err != nil || p.Status.ContainerStatuses[0].RestartCount != 0 {
-		c.t.Errorf("restarted: %v, %v", p.Status.ContainerStatuses, err)
+		c.t.Errorf("restarted: got %v, %v, want no error and [0].RestartCount 0", p.Status.ContainerStatuses, err)
 	}
 }
 

@@ -144,8 +144,8 @@ func isDir(file string) bool {
 	return err == nil && info.IsDir()
 }
 
-// writeOverlay writes the changed files into a directory, and the file for -overlay, and returns its name. The names
-// stay the same from run to run, so that the go command's cache serves.
+// writeOverlay writes the changed files into a directory, and the file for -overlay, and returns
+// its name. The names stay the same from run to run, so that the go command's cache serves.
 func writeOverlay(packages []*pkg, in string) (string, error) {
 	dir, err := filepath.Abs(in)
 	if err != nil {

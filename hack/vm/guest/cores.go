@@ -43,7 +43,8 @@ func poll(holds func() bool) {
 func (n *node) cpuset(name, when, cpus, mems string) {
 	at := n.containerCgroup(name)
 	gotCPUs, gotMems := effective(at, "cpuset.cpus"), effective(at, "cpuset.mems")
-	n.expect(gotCPUs == cpus && (mems == "" || gotMems == mems), "%s %s: cpuset.cpus %s (want %s), cpuset.mems %s", name,
+	n.expect(gotCPUs == cpus && (mems == "" || gotMems == mems), "%s %s: cpuset.cpus %s (want %s), cpuset.mems %s",
+		name,
 		when, gotCPUs, cpus, gotMems)
 }
 

@@ -28,11 +28,13 @@ func disk(ctx context.Context, n *node) error {
 		return err
 	}
 	n.say("image %s is there; nobody uses it", unusedImage)
-	fill := "i=0; while dd if=/dev/zero of=/scratch/$i bs=1M count=10 2>/dev/null; do i=$((i+1)); sleep 0.5; done; exec sleep 9999"
+	fill := "i=0; while dd if=/dev/zero of=/scratch/$i bs=1M count=10 2>/dev/null; do i=$((i+1)); sleep 0.5; " +
+		"done; exec sleep 9999"
 	if err := n.start(ctx,
 		workload{name: "keeper", image: busybox, scratchVolume: true,
 			command: []string{"sh", "-c", "dd if=/dev/zero of=/scratch/x bs=1M count=20; exec sleep 9999"}},
-		workload{name: "filler", image: busybox, scratchVolume: true, command: []string{"sh", "-c", fill}}); err != nil {
+		workload{name: "filler", image: busybox, scratchVolume: true, command: []string{"sh", "-c",
+			fill}}); err != nil {
 		return err
 	}
 	stop := make(chan struct{})
@@ -43,7 +45,8 @@ func disk(ctx context.Context, n *node) error {
 	}
 	left, _ := diskLeft()
 	n.expect(n.view.had(v1.NodeDiskPressure), "the node has shown DiskPressure")
-	n.expect(running(n.view.pod("filler")), "image %s is collected before a Pod goes; %d %% are left", unusedImage, left)
+	n.expect(running(n.view.pod("filler")), "image %s is collected before a Pod goes; %d %% are left", unusedImage,
+		left)
 	p, err := n.view.waitPod("filler", "ends", failed)
 	if err != nil {
 		return err

@@ -114,15 +114,19 @@ func swap(ctx context.Context, n *node) error {
 		n.expect(got == "0", "%s may not swap: memory.swap.max %s", name, got)
 	}
 	high := number(n.containerCgroup("burstable"), "memory.high")
-	n.expect(high > request*mib && high < m["MemTotal"], "Memory QoS: burstable is slowed down from %d MiB on (memory.high)",
+	n.expect(high > request*mib && high < m["MemTotal"], "Memory QoS: burstable is slowed down from %d MiB on "+
+		"(memory.high)",
 		high>>20)
 	for name, file := range map[string]string{"guaranteed": "memory.min", "burstable": "memory.low"} {
 		pod, container := number(n.podCgroup(name), file), number(n.containerCgroup(name), file)
-		n.expect(pod > 0 && container > 0, "Memory QoS: %s of %s is %d MiB, of its container %d MiB", file, name, pod>>20,
+		n.expect(pod > 0 && container > 0, "Memory QoS: %s of %s is %d MiB, of its container %d MiB", file, name,
+			pod>>20,
 			container>>20)
 	}
-	raw, err := n.api.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes/" + nodeName + "/proxy/stats/summary").DoRaw(ctx)
-	n.expect(err == nil && strings.Contains(string(raw), `"psi"`), "pressure is in the kubelet's summary (error: %v)", err)
+	raw, err := n.api.CoreV1().RESTClient().Get().AbsPath("/api/v1/nodes/" + nodeName +
+		"/proxy/stats/summary").DoRaw(ctx)
+	n.expect(err == nil && strings.Contains(string(raw), `"psi"`), "pressure is in the kubelet's summary (error: %v)",
+		err)
 	for _, file := range []string{"memory", "cpu", "io"} {
 		n.say("/proc/pressure/%s: %s", file, strings.ReplaceAll(contents("/proc/pressure/"+file), "\n", "; "))
 	}

@@ -16,7 +16,8 @@ import (
 // the node with too few, the Pod goes that has most.
 func pids(ctx context.Context, n *node) error {
 	if err := n.start(ctx,
-		workload{name: "few", image: busybox, command: []string{"sh", "-c", "sleep 9999 & sleep 9999 & wait"}}); err != nil {
+		workload{name: "few", image: busybox, command: []string{"sh", "-c", "sleep 9999 & sleep 9999 & " +
+			"wait"}}); err != nil {
 		return err
 	}
 	before := contents("/proc/sys/kernel/pid_max")

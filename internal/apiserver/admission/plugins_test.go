@@ -423,7 +423,7 @@ func TestLimitRanger(t *testing.T) {
 	want := "LimitRanger plugin set: cpu request for container c; memory limit for container c; cpu request for init " +
 		"container i; cpu, memory limit for init container i"
 	if got := o.Annotations["kubernetes.io/limit-ranger"]; got != want {
-		t.Errorf("annotation %q", got)
+		t.Errorf("annotation: got %q, want %q", got, want)
 	}
 	if q := o.Spec.Containers[0].Resources.Limits["cpu"]; q.String() != "3" {
 		t.Errorf("the Pod's own limit was overwritten with %s", q.String())
@@ -793,7 +793,8 @@ func TestPodSecurityModes(t *testing.T) {
 			}
 			if _, noted := audit.AuditContextFrom(ctx).GetEventAnnotation(at + "audit-violations"); noted !=
 				strings.HasPrefix(c.log, "audit-violations") {
-				t.Errorf("the audit log has violations: %t", noted)
+				t.Errorf("the audit log has violations: got %t, want %t", noted,
+					strings.HasPrefix(c.log, "audit-violations"))
 			}
 		})
 	}
@@ -1000,6 +1001,6 @@ func TestPluginNamesAreUpstreams(t *testing.T) {
 		"DefaultIngressClass PodTopologyLabels " +
 		"NodeDeclaredFeatureValidator PodResize ResourceQuota"
 	if got := strings.Join(names, " "); got != want {
-		t.Errorf("plugins %s", got)
+		t.Errorf("plugins: got %s, want %s", got, want)
 	}
 }

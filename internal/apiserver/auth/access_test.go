@@ -282,7 +282,7 @@ func tokensLife(t *testing.T, s *server) {
 		t.Fatal(err)
 	}
 	if code, body := s.ask(t, "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", second, who); code != 401 {
-		t.Errorf("the token of a deleted Pod: %d %s", code, body)
+		t.Errorf("the token of a deleted Pod: got %d %s, want 401", code, body)
 	}
 }
 
@@ -324,7 +324,8 @@ func nodeAgent(t *testing.T, s *server) {
 		t.Fatal(err)
 	}
 	if len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Key != "node.kubernetes.io/not-ready" {
-		t.Errorf("taints of a new node: %v", n.Spec.Taints)
+		t.Errorf("taints of a new node: got %v, want one of them and [0].Key node.kubernetes.io/not-ready",
+			n.Spec.Taints)
 	}
 	p := podNamed("on-n1")
 	p.Spec.NodeName = "n1"

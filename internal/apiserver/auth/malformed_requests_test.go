@@ -148,7 +148,7 @@ func smuggled(t *testing.T, s *server) {
 			refused(t, token+" "+strings.Join(head, ", "), code, body)
 		}
 		if code, body := s.raw(t, request("GET", secrets, "admin-token", "", head...)); code >= 500 {
-			t.Errorf("admin %.100s: %d %.200s", head, code, body)
+			t.Errorf("admin %.100s: got %d %.200s, want less than 500", head, code, body)
 		}
 	}
 	// two requests in one where the two ends may count differently

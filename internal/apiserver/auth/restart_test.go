@@ -135,7 +135,8 @@ func TestEncryptionAtRest(t *testing.T) {
 	}
 	k.secret(t, "one", "open-sesame")
 	if raw := k.stored(t, "one"); strings.Contains(raw, "sesame") || !strings.HasPrefix(raw, "k8s:enc:aesgcm:v1:one:") {
-		t.Errorf("stored: %q", raw)
+		t.Errorf("stored: got %q, want it free of %q and it to begin with %q", raw, "sesame",
+			"k8s:enc:aesgcm:v1:one:")
 	}
 	k.reads(t, "plain", "open-sesame")
 	k.stop()
@@ -144,7 +145,7 @@ func TestEncryptionAtRest(t *testing.T) {
 	}
 	k.secret(t, "two", "open-sesame")
 	if raw := k.stored(t, "two"); !strings.HasPrefix(raw, "k8s:enc:aesgcm:v1:two:") {
-		t.Errorf("stored: %q", raw)
+		t.Errorf("stored: got %q, want it to begin with %q", raw, "k8s:enc:aesgcm:v1:two:")
 	}
 	k.reads(t, "one", "open-sesame")
 	k.stop()

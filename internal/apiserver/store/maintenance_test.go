@@ -97,7 +97,7 @@ func TestBadSnapshotIsRefused(t *testing.T) {
 	}
 	st, err := Inspect(file)
 	if err != nil || st.Keys != 1 || st.Size == 0 || st.Revision != 2 {
-		t.Errorf("status: %+v, %v", st, err)
+		t.Errorf("status: got %+v, %v, want no error and Keys 1 and Size other than 0 and Revision 2", st, err)
 	}
 	flipped := append([]byte{}, raw...)
 	flipped[len(raw)/2] ^= 1

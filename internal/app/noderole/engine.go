@@ -29,7 +29,7 @@ import (
 
 // followImages imports archives that are put into DATA-DIR/images, until ctx ends. That it cannot
 // look there is no reason for the node to stop.
-func (e *Engine) followImages(ctx context.Context, events record.EventRecorder, node string) {
+func (e *ContainerRuntime) followImages(ctx context.Context, events record.EventRecorder, node string) {
 	var all sync.WaitGroup
 	all.Go(func() { e.images.publish(ctx, events, node) })
 	if e.Child != nil {
@@ -81,8 +81,8 @@ func StopSandboxes(ctx context.Context, runtime internalapi.RuntimeService) (int
 	return len(boxes), nil
 }
 
-// Engine is the container runtime and the network of a node.
-type Engine struct {
+// ContainerRuntime is the container runtime and the network of a node.
+type ContainerRuntime struct {
 	Child   *containerd.Child // nil when the runtime is somebody else's
 	Client  *cri.Client
 	store   *pullprogress.Store // tells how far pulls are
@@ -95,15 +95,15 @@ type Engine struct {
 	logf           func(string, ...any)
 }
 
-// StartEngine starts or adopts containerd, makes the Pod network and connects over CRI. say is
-// told each step.
-func StartEngine(ctx context.Context, p *options.Instance, sink journal.Sink,
-	logf func(string, ...any)) (*Engine, error) {
-	e := &Engine{Metrics: metrics.New(), images: newImportQueue(), logf: logf}
+// StartContainerRuntime starts or adopts containerd, makes the Pod network and connects over CRI.
+// say is told each step.
+func StartContainerRuntime(ctx context.Context, p *options.Instance, sink journal.Sink,
+	logf func(string, ...any)) (*ContainerRuntime, error) {
+	e := &ContainerRuntime{Metrics: metrics.New(), images: newImportQueue(), logf: logf}
 	sink = e.Metrics.Sink(sink)
 	endpoint := p.Runtime
 	if endpoint == "" {
-		if err := ownEngine(ctx, p, e, logf); err != nil {
+		if err := ownContainerRuntime(ctx, p, e, logf); err != nil {
 			return nil, err
 		}
 		endpoint = e.Child.Endpoint()
@@ -124,8 +124,9 @@ func StartEngine(ctx context.Context, p *options.Instance, sink journal.Sink,
 	return e, nil
 }
 
-// ownEngine makes network and containerd side by side.
-func ownEngine(ctx context.Context, p *options.Instance, e *Engine, logf func(string, ...any)) error {
+// ownContainerRuntime makes network and containerd side by side.
+func ownContainerRuntime(ctx context.Context, p *options.Instance, e *ContainerRuntime,
+	logf func(string, ...any)) error {
 	created := make(chan error, 1)
 	go func() { created <- makeNetwork(ctx, p, e, logf) }()
 	cfg := p.ContainerdConfig()
@@ -163,7 +164,7 @@ func withMissingFix(err error) error {
 }
 
 // NetworkNotReady says what the node's network waits for, nil when for nothing.
-func (e *Engine) NetworkNotReady() error {
+func (e *ContainerRuntime) NetworkNotReady() error {
 	if e.NetworkReady == nil {
 		return nil
 	}
@@ -171,7 +172,7 @@ func (e *Engine) NetworkNotReady() error {
 }
 
 // Close leaves containerd and all containers running.
-func (e *Engine) Close() {
+func (e *ContainerRuntime) Close() {
 	if e.Client != nil {
 		_ = e.Client.Close() // what is lost with it is asked again by the next one
 	}
@@ -189,7 +190,7 @@ func (e *Engine) Close() {
 // cgroupDriver writes into the configuration which driver kubelet and runtime work with, says so
 // when the two would differ, and reaches systemd when that is to keep the cgroups; nil with
 // cgroupfs. It waits for a runtime that is away.
-func (e *Engine) cgroupDriver(ctx context.Context,
+func (e *ContainerRuntime) cgroupDriver(ctx context.Context,
 	c *kubeletconfig.KubeletConfiguration) (*systemdcgroup.Manager, error) {
 	var f cri.Features
 	err := e.whileAway(ctx, func() (err error) {
@@ -223,7 +224,7 @@ func (e *Engine) cgroupDriver(ctx context.Context,
 }
 
 // registryDir is where the runtime reads registry hosts from.
-func (e *Engine) registryDir() string {
+func (e *ContainerRuntime) registryDir() string {
 	if e.Child == nil {
 		return ""
 	}
@@ -232,7 +233,7 @@ func (e *Engine) registryDir() string {
 
 // handshake connects to the container runtime and sets e.client. A containerd of this process is
 // waited for until ctx ends, as this process starts it again; another runtime for o.ConnectTimeout.
-func (e *Engine) handshake(ctx context.Context, o cri.Options) error {
+func (e *ContainerRuntime) handshake(ctx context.Context, o cri.Options) error {
 	dial := func() (err error) {
 		e.Client, err = cri.Dial(ctx, o)
 		return err
@@ -245,11 +246,11 @@ func (e *Engine) handshake(ctx context.Context, o cri.Options) error {
 
 // whileAway asks again until the answer is another than that the runtime is away, or ctx ends. It
 // says what it waits for, each cause once in a row.
-func (e *Engine) whileAway(ctx context.Context, ask func() error) error {
+func (e *ContainerRuntime) whileAway(ctx context.Context, ask func() error) error {
 	output := ""
 	for {
 		err := ask()
-		if !cri.Away(err) || ctx.Err() != nil {
+		if !cri.IsUnavailable(err) || ctx.Err() != nil {
 			return err
 		}
 		if text := err.Error(); text != output {

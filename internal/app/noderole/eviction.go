@@ -91,7 +91,7 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 	}
 	k, resources := a.kubelet, a.resources
 	o := &manager.Observer{
-		Cgroups: tree, Images: n.engine.Client.Images(), Full: a.collect.Full,
+		Cgroups: tree, Images: n.containerRuntime.Client.Images(), Full: a.collect.Full,
 		Host: evictionHost{disks: volumestats.NewWithTimeout(statFS, diskTimeout),
 			devices: volumestats.NewWithTimeout(proc.Device, diskTimeout)}, MemoryBytes: a.memoryBytes,
 		RootDir: a.rootDir(), PodsPath: resources.PodsPath(), PodPath: resources.PodPath,
@@ -105,7 +105,7 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 		Reclaim: map[eviction.Reclaim]func(context.Context) error{
 			eviction.DeadContainers: k.DeleteAllUnusedContainers, eviction.UnusedImages: k.DeleteUnusedImages},
 		Events: a.events, Journal: a.sink(), Changed: changed, Notices: e.watcher.Notices(),
-		Meter: manager.Meter{StatsAge: a.metrics.EvictionStatsAge, Fruitless: a.metrics.EvictionsFruitless,
+		Metrics: manager.Metrics{StatsAge: a.metrics.EvictionStatsAge, Fruitless: a.metrics.EvictionsFruitless,
 			Observed: func(o eviction.Observations) {
 				for signal, x := range o {
 					a.metrics.EvictionSignal(string(signal), x.Available, x.Capacity)
@@ -126,8 +126,8 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 // kernel is what tells that memory runs short: the machine's pressure and, on cgroup v2, the limits
 // of the Pods' cgroup; with kernelMemcgNotification on cgroup v1 an amount of use.
 func (n *Role) kernel(tree *cgroup.Tree, podsPath string) manager.Kernel {
-	k := manager.Kernel{Others: map[string]func() (manager.Notice, error){
-		"memory pressure": func() (manager.Notice, error) {
+	k := manager.Kernel{Others: map[string]func() (manager.ThresholdNotifier, error){
+		"memory pressure": func() (manager.ThresholdNotifier, error) {
 			n, err := cgroup.NotifyPressure("/proc/pressure/memory", memoryStall, time.Second)
 			if errors.Is(err, unix.EINVAL) { // without CAP_SYS_RESOURCE windows are multiples of 2 s
 				return cgroup.NotifyPressure("/proc/pressure/memory", memoryStall, 2*time.Second)
@@ -136,9 +136,13 @@ func (n *Role) kernel(tree *cgroup.Tree, podsPath string) manager.Kernel {
 		},
 	}}
 	if tree.Version() == 2 {
-		k.Others["memory.events of the Pods"] = func() (manager.Notice, error) { return tree.NotifyEvents(podsPath) }
+		k.Others["memory.events of the Pods"] = func() (manager.ThresholdNotifier, error) {
+			return tree.NotifyEvents(podsPath)
+		}
 	} else if n.config.KernelMemcgNotification {
-		k.Usage = func(path string, bytes uint64) (manager.Notice, error) { return tree.NotifyUsage(path, bytes) }
+		k.Usage = func(path string, bytes uint64) (manager.ThresholdNotifier, error) {
+			return tree.NotifyUsage(path, bytes)
+		}
 	}
 	return k
 }

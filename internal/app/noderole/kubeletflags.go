@@ -72,7 +72,7 @@ func inertFlags(f *pflag.FlagSet) {
 }
 
 // Role makes the description of a node from the flags.
-func (n *KubeletOptions) Role(ctx context.Context, p *options.Instance, e *Engine,
+func (n *KubeletOptions) Role(ctx context.Context, p *options.Instance, e *ContainerRuntime,
 	client kubernetes.Interface) (*Role, error) {
 	n.logIgnoredFields()
 	systemd, err := e.cgroupDriver(ctx, n.Loaded.Config)
@@ -99,7 +99,7 @@ func (n *KubeletOptions) Role(ctx context.Context, p *options.Instance, e *Engin
 		return nil, cli.UsageError(fmt.Errorf("--cloud-provider %q: must be external or empty", n.cloudProvider))
 	}
 	taints = append(taints, n.Loaded.Config.RegisterWithTaints...)
-	return &Role{instance: p, engine: e, config: n.Loaded.Config, client: client, slices: systemd,
+	return &Role{instance: p, containerRuntime: e, config: n.Loaded.Config, client: client, slices: systemd,
 		housekeeping: n.housekeeping, labels: n.labels, taints: taints, skipRegistration: !n.registerNode,
 		plugins: n.plugins, external: n.cloudProvider != "",
 		eviction: evictionOptions{ranking, n.Loaded.DefaultEvictionHard}}, nil

@@ -40,7 +40,7 @@ import (
 // Role is a kubelet and what it stands on.
 type Role struct {
 	instance         *options.Instance
-	engine           *Engine
+	containerRuntime *ContainerRuntime
 	config           *kubeletconfig.KubeletConfiguration
 	client           kubernetes.Interface
 	Journal          journal.Sink
@@ -104,7 +104,9 @@ func kubeletDisk(p *options.Instance) (proc.Disk, error) {
 	return disk, nil
 }
 
-// Build makes the kubelet with its Dependencies.
+// Build returns the kubelet with all that it depends on, which Run of the Node starts. It reads the
+// machine and its cgroup tree and makes the kubelet's directory; an error says which of these
+// failed.
 func (n *Role) Build() (*Node, error) {
 	p := n.instance
 	tree, err := n.tree()
@@ -134,8 +136,8 @@ func (n *Role) Build() (*Node, error) {
 	end, evictions := &nodeShutdown{standalone: n.Standalone}, &nodeEviction{}
 	var report *nodestatus.Reporter
 	k, err := kubelet.New(kubelet.Options{
-		Client: n.client, NodeName: p.NodeName, Config: n.config, Runtime: n.engine.Client.Runtime(),
-		Images:  n.engine.Client.Images(),
+		Client: n.client, NodeName: p.NodeName, Config: n.config, Runtime: n.containerRuntime.Client.Runtime(),
+		Images:  n.containerRuntime.Client.Images(),
 		RootDir: p.KubeletDir(), LogDir: n.config.PodLogsDir,
 		PodStatus: n.podStatus(), Housekeeping: n.housekeeping,
 		Plugins:    n.plugins,
@@ -145,10 +147,10 @@ func (n *Role) Build() (*Node, error) {
 		Dependencies: kubelet.Dependencies{HostIPs: p.NodeIPs, Cgroups: cgroupManager{tree, n.slices, api.metrics},
 			Mounts: mount.Mounter{}, NodeShutdown: end.admissionRefusal, LocalNode: end.localNode,
 			Disk: diskOf, Machine: &info, PluginServices: n.pluginServices(),
-			ProbeRuntime: n.engine.Client.ProbeRuntime(), Metrics: api.metrics,
+			ProbeRuntime: n.containerRuntime.Client.ProbeRuntime(), Metrics: api.metrics,
 			NodeStatus: kubelet.NodeStatus{Pressure: evictions.conditions, Processes: tree,
 				NodeStatusChanged: func() { report.Trigger() }},
-			Inspector: nodeInspector{tree, n.engine.store, n.engine.registryDir()}},
+			Inspector: nodeInspector{tree, n.containerRuntime.store, n.containerRuntime.registryDir()}},
 	})
 	if err != nil {
 		return nil, err
@@ -169,7 +171,7 @@ func (n *Role) Build() (*Node, error) {
 	n.attachShutdown(end, k, recorder, report)
 	api.events = recorder
 	o := n.TLS.Options
-	o.NodeName, o.Port, o.Pods, o.Runtime = p.NodeName, p.KubeletPort, k, n.engine.Client.ProbeRuntime()
+	o.NodeName, o.Port, o.Pods, o.Runtime = p.NodeName, p.KubeletPort, k, n.containerRuntime.Client.ProbeRuntime()
 	o.Address, o.Configz = n.config.Address, func() any { return n.config }
 	api.attach(k, &o)
 	attachEndpoints(k, &o)
@@ -203,7 +205,7 @@ func (n *Role) pluginServices() kubelet.PluginServices {
 
 // podStatus is how statuses of Pods read.
 func (n *Role) podStatus() kubelet.PodStatus {
-	return kubelet.PodStatus{RuntimeName: n.engine.Client.Version().GetRuntimeName(),
+	return kubelet.PodStatus{RuntimeName: n.containerRuntime.Client.Version().GetRuntimeName(),
 		V136: n.instance.APIServer.Gates.V136}
 }
 
@@ -221,7 +223,7 @@ func (n *Role) userNamespace(m proc.Machine) *bool {
 // start, end for the shutdown that makes the node not ready, events for its Events.
 func (n *Role) statusOptions(machine proc.Machine, disk proc.Disk, end *nodeShutdown,
 	events record.EventRecorder) nodestatus.Options {
-	p, signs := n.instance, n.engine.Client.Signals()
+	p, signs := n.instance, n.containerRuntime.Client.Signals()
 	return nodestatus.Options{
 		Events: events,
 		Client: n.client, Register: !n.skipRegistration, Journal: n.Journal, KubeletPort: int32(p.KubeletPort),
@@ -237,9 +239,11 @@ func (n *Role) statusOptions(machine proc.Machine, disk proc.Disk, end *nodeShut
 			KernelVersion: machine.KernelVersion, OSImage: machine.OSImage,
 			RunningInUserNamespace: n.userNamespace(machine),
 		},
-		Sources: nodestatus.Sources{Runtime: n.engine.Client.ProbeRuntime(), Images: n.listedImages(),
-			Allocatable:    n.allocatable(),
-			Healthy:        func() error { return errors.Join(end.notReadyReason(), n.engine.NetworkNotReady()) },
+		Sources: nodestatus.Sources{Runtime: n.containerRuntime.Client.ProbeRuntime(), Images: n.listedImages(),
+			Allocatable: n.allocatable(),
+			Healthy: func() error {
+				return errors.Join(end.notReadyReason(), n.containerRuntime.NetworkNotReady())
+			},
 			RuntimeSuspect: signs.RuntimeSuspect, ImagesChanged: signs.ImagesChanged},
 		Timing: nodestatus.Timing{
 			StatusEvery:   n.config.NodeStatusUpdateFrequency.Duration,
@@ -264,7 +268,7 @@ func (n *Role) listedImages() internalapi.ImageManagerService {
 	if *n.config.NodeStatusMaxImages == 0 {
 		return nil
 	}
-	return n.engine.Client.Images()
+	return n.containerRuntime.Client.Images()
 }
 
 func podPids(c *kubeletconfig.KubeletConfiguration) int64 {
@@ -289,7 +293,7 @@ func (n *Role) loops(k *kubelet.Kubelet, port *server.Server, api *nodeAPI) []fu
 		api.logRotator.Run,
 		oomWatcher{n.instance.NodeName, api.events, func() (io.ReadCloser, error) { return kmsg.Open(kmsg.Path) }}.run,
 		func(ctx context.Context) error {
-			n.engine.followImages(ctx, api.events, n.instance.NodeName)
+			n.containerRuntime.followImages(ctx, api.events, n.instance.NodeName)
 			return nil
 		},
 		k.Run,

@@ -26,6 +26,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/volumestats"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 	"github.com/gantry-project/gantry/internal/linux/proc"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
@@ -50,9 +51,9 @@ func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubelet
 	if err != nil {
 		return nil, err
 	}
-	a := &nodeAPI{n: n, metrics: n.engine.Metrics, started: time.Now(), cgroups: tree.Version(),
+	a := &nodeAPI{n: n, metrics: n.containerRuntime.Metrics, started: time.Now(), cgroups: tree.Version(),
 		memoryBytes: n.evictionMemory(machine), resources: resources}
-	engine := n.engine.Client.ProbeRuntime()
+	engine := n.containerRuntime.Client.ProbeRuntime()
 	a.logRotator = rotation.New(rotation.Deps{
 		Pods: a.pods, Runtime: engine, Dir: n.config.PodLogsDir, Policy: policy,
 		Links: filepath.Join(filepath.Dir(filepath.Clean(n.config.PodLogsDir)), "containers"),
@@ -61,7 +62,7 @@ func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubelet
 	a.collect = stats.New(stats.Deps{
 		NodeName: n.instance.NodeName, Started: a.started, List: a.pods, Mounted: a.mounted,
 		Drivers: a.driverVolumeStats, Runtime: engine,
-		Images: n.engine.Client.Images(), Cgroups: tree, Host: machineReader{disks: volumestats.New(statFS)},
+		Images: n.containerRuntime.Client.Images(), Cgroups: tree, Host: machineReader{disks: volumestats.New(statFS)},
 		Machine: stats.Machine{
 			ID: machine.MachineID, SystemUUID: machine.SystemUUID, BootID: machine.BootID,
 			Kernel: machine.KernelVersion, OS: machine.OSImage,
@@ -147,7 +148,8 @@ func disabledEndpoints(c *kubeletconfig.KubeletConfiguration) server.Disabled {
 	}
 }
 
-// Summary answers /stats/summary.
+// Summary answers /stats/summary for the kubelet's server; brief is its only_cpu_and_memory. The
+// error is that of measuring. Safe for concurrent use.
 func (a *nodeAPI) Summary(ctx context.Context, brief bool) (*statsapi.Summary, error) {
 	take := a.collect.Full
 	if brief {
@@ -163,7 +165,7 @@ func (a *nodeAPI) Summary(ctx context.Context, brief bool) (*statsapi.Summary, e
 // volumes are those of claims, for kubelet_volume_stats_*. Where no Pod has one, nothing is
 // measured and the runtime is not asked.
 func (a *nodeAPI) volumes(ctx context.Context) []metrics.Volume {
-	if !slices.ContainsFunc(a.pods(), usesClaims) {
+	if !slices.ContainsFunc(a.pods(), pod.HasClaims) {
 		return nil
 	}
 	s, err := a.collect.Full(ctx)
@@ -189,12 +191,6 @@ func (a *nodeAPI) volumes(ctx context.Context) []metrics.Volume {
 		}
 	}
 	return out
-}
-
-// usesClaims tells whether a Pod has a volume of a claim.
-func usesClaims(p *v1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.Volumes,
-		func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
 // stuckSteps are the steps of Pods that hang.
@@ -227,6 +223,7 @@ type machineReader struct {
 	disks *volumestats.Measurer[usage.Disk] // a file server that is away keeps nobody for long
 }
 
+// Node reads the whole machine's figures from /proc, as of now.
 func (machineReader) Node() (stats.Sample, error) {
 	u, err := proc.Sample("/")
 	if err != nil {
@@ -241,16 +238,21 @@ func (machineReader) Node() (stats.Sample, error) {
 	}, nil
 }
 
+// NetworkInterfaces reads the interfaces of the network namespace of the process pid.
 func (machineReader) NetworkInterfaces(pid int) ([]usage.NetworkInterface, error) {
 	return proc.NetworkInterfaces("/", pid)
 }
 
+// DefaultInterface names the interface of the default route; empty where there is none.
 func (machineReader) DefaultInterface() string { return proc.DefaultInterface("/") }
 
+// Space adds up the bytes and inodes of the files below dir.
 func (machineReader) Space(dir string) (usage.Space, error) { return proc.Space(dir) }
 
+// BlockSize is the size in bytes of the block device at path.
 func (machineReader) BlockSize(path string) (uint64, error) { return proc.BlockSize(path) }
 
+// Disk reads the file system of path. A file server that does not answer makes it fail, not wait.
 func (m machineReader) Disk(path string) (usage.Disk, error) { return m.disks.Measure(path) }
 
 func statFS(path string) (usage.Disk, error) {

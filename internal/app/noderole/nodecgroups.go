@@ -31,7 +31,9 @@ type cgroupManager struct {
 	metrics *metrics.Metrics // may be nil
 }
 
-// Ensure makes a cgroup with values.
+// Ensure makes the cgroup of path, below the tree's root, or changes it, so that it has the values;
+// by systemd where that owns the tree. It counts the call and its seconds. An error of the kernel
+// or of systemd comes back, and a part of the values may be written then.
 func (c cgroupManager) Ensure(path string, v kubeletresource.Values) error {
 	operation, begun := "create", time.Now()
 	if c.tree.Exists(path) {

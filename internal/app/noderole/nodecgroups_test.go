@@ -29,8 +29,8 @@ import (
 	"github.com/gantry-project/gantry/test/expect"
 )
 
-// fakeEngine is an engine over a fake runtime of a driver, and what it has said.
-func fakeEngine(t *testing.T, driver string) (*Engine, *crifake.Fake, *[]string) {
+// fakeContainerRuntime is an engine over a fake runtime of a driver, and what it has said.
+func fakeContainerRuntime(t *testing.T, driver string) (*ContainerRuntime, *crifake.Fake, *[]string) {
 	t.Helper()
 	f, err := crifake.Start(crifake.Options{Dir: t.TempDir(), CgroupDriver: driver})
 	if err != nil {
@@ -43,7 +43,7 @@ func fakeEngine(t *testing.T, driver string) (*Engine, *crifake.Fake, *[]string)
 	}
 	t.Cleanup(func() { client.Close() })
 	var output []string
-	return &Engine{Client: client,
+	return &ContainerRuntime{Client: client,
 		logf: func(format string, args ...any) { output = append(output, fmt.Sprintf(format, args...)) }}, f, &output
 }
 
@@ -96,7 +96,7 @@ func TestCgroupDriverAtStart(t *testing.T) {
 		if x.refuses != "" && x.bus != "" && cli.Readable("/run/systemd/private") {
 			continue // the host has a systemd
 		}
-		e, _, output := fakeEngine(t, x.runtime)
+		e, _, output := fakeContainerRuntime(t, x.runtime)
 		c := &kubeletconfig.KubeletConfiguration{CgroupDriver: x.configured}
 		m, err := e.cgroupDriver(t.Context(), c)
 		if x.refuses != "" {
@@ -132,7 +132,7 @@ func (flatCgroups) List(string) ([]string, error) { return nil, nil }
 //
 // row: KSL-03
 func TestConfigurationFileIsObeyed(t *testing.T) {
-	_, f, _ := fakeEngine(t, "none")
+	_, f, _ := fakeContainerRuntime(t, "none")
 	bus, err := logindfake.Start(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ evictionHard: {memory.available: 1Gi, nodefs.available: 10%%, nodefs.inodesFree:
 		v1.ResourceMemory: resource.MustParse("3Gi")}
 	api := fake.NewClientset(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"},
 		Status: v1.NodeStatus{Capacity: room, Allocatable: room}})
-	role, err := n.Role(t.Context(), p, &Engine{Client: client, logf: t.Logf}, api)
+	role, err := n.Role(t.Context(), p, &ContainerRuntime{Client: client, logf: t.Logf}, api)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func TestFlagsOfTheNodesObject(t *testing.T) {
 		{nil, true}, {[]string{"--register-node"}, true}, {[]string{"--register-node=true"}, true},
 		{[]string{"--register-node=false"}, false},
 	} {
-		e, f, _ := fakeEngine(t, "cgroupfs")
+		e, f, _ := fakeContainerRuntime(t, "cgroupfs")
 		p := &options.Instance{DataDir: t.TempDir(), NodeName: "other", NodeIP: "192.0.2.1", Runtime: f.Endpoint()}
 		n := &KubeletOptions{}
 		flags := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -10,7 +10,7 @@ import (
 // A kubelet whose runtime dies over its first questions waits for it, and says what it waits for.
 func TestTheStartWaitsForARuntimeThatIsAway(t *testing.T) {
 	for _, method := range []string{"RuntimeConfig", "Status"} {
-		e, f, output := fakeEngine(t, "cgroupfs")
+		e, f, output := fakeContainerRuntime(t, "cgroupfs")
 		if err := f.Fault(method, "3*drop->ok"); err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,7 @@ func (n *Role) attachShutdown(e *nodeShutdown, k *kubelet.Kubelet, recorder reco
 	e.manager = manager.New(manager.Deps{
 		Bus:   func(ctx context.Context) (manager.Session, error) { return logind.Dial(ctx, logind.Options{}) },
 		Steps: nodeshutdown.Steps(n.config), Pods: k.Pods, KillPod: k.KillPod, Changed: report.Trigger,
-		Marked: n.engine.Metrics.Shutdown,
+		Marked: n.containerRuntime.Metrics.Shutdown,
 		Event:  func(why, message string) { recorder.Event(node, v1.EventTypeNormal, why, message) },
 	})
 }

@@ -20,7 +20,7 @@ func PolicyTable(id string) string { return "gantry_policy_" + id }
 
 // makeNetwork makes the Pod network, or opens what it needs and leaves the rest until the Node has
 // a range.
-func makeNetwork(ctx context.Context, p *options.Instance, e *Engine, logf func(string, ...any)) error {
+func makeNetwork(ctx context.Context, p *options.Instance, e *ContainerRuntime, logf func(string, ...any)) error {
 	foreign, err := network.Foreign(p.NetworkConfig())
 	if err != nil {
 		return err
@@ -29,7 +29,7 @@ func makeNetwork(ctx context.Context, p *options.Instance, e *Engine, logf func(
 	if err != nil {
 		return err
 	}
-	if foreign != "" || p.PodNetwork.NetworkByOthers(created) {
+	if foreign != "" || p.PodNetwork.ExternalCNI(created) {
 		e.NetworkReady = func() error { return checkForeignNetwork(p) }
 		if foreign != "" {
 			logf("network of %s", foreign)
@@ -80,6 +80,8 @@ func removeOwnNetwork(ctx context.Context, p *options.Instance, created string, 
 	return nil
 }
 
+// EnsureNetwork makes the bridge, its rules and the CNI configuration of c as they should be, and
+// tells logf what it made and warned of. It may be called again; needs root.
 func EnsureNetwork(ctx context.Context, p *options.Instance, c network.Config, logf func(string, ...any)) error {
 	state, err := network.Ensure(ctx, c)
 	if err != nil {

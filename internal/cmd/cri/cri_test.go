@@ -88,7 +88,7 @@ func (n *fakeNode) gantry(args ...string) (out, errOut string) {
 	root.SetArgs(append([]string{"cri", "--runtime-endpoint", n.runtime.Endpoint(), "--data-dir", n.t.TempDir()},
 		args...))
 	if err := root.ExecuteContext(n.t.Context()); err != nil {
-		n.t.Errorf("gantry cri %s: %v", strings.Join(args, " "), err)
+		n.t.Errorf("gantry cri %s: got %v, want no error", strings.Join(args, " "), err)
 	}
 	return o.String(), e.String()
 }
@@ -158,21 +158,22 @@ func TestAskTheRuntime(t *testing.T) {
 	}
 	done, _ := n.gantry("ps", "-aq", "--state", "exited")
 	if out, _ := n.gantry("logs", strings.TrimSpace(done)); out != "last words\n" {
-		t.Errorf("logs: %q", out)
+		t.Errorf("logs: got %q, want %q", out, "last words\n")
 	}
 	if out, _ := n.gantry("exec", "-s", n.app[:8], "echo", "-n", "hi"); !strings.HasPrefix(out, "hi") &&
 		out != "-n hi\n" {
 		t.Errorf("exec -s: %q", out)
 	}
 	if out, _ := n.gantry("exec", n.app[:8], "sh", "-c", "echo streamed"); out != "streamed\n" {
-		t.Errorf("exec: %q", out)
+		t.Errorf("exec: got %q, want %q", out, "streamed\n")
 	}
 	if out, _ := n.gantry("version"); !strings.Contains(out, "RuntimeName:  containerd\n") || !strings.Contains(out,
 		"RuntimeApiVersion:  v1\n") {
-		t.Errorf("version: %q", out)
+		t.Errorf("version: got %q, want it to contain %q and %q", out, "RuntimeName:  containerd\n",
+			"RuntimeApiVersion:  v1\n")
 	}
 	if out, _ := n.gantry("endpoint"); out != n.runtime.Endpoint()+"\n" {
-		t.Errorf("endpoint: %q", out)
+		t.Errorf("endpoint: got %q, want %q", out, n.runtime.Endpoint()+"\n")
 	}
 }
 
@@ -205,7 +206,8 @@ func TestInspectTheRuntime(t *testing.T) {
 	}
 	if _, out := n.gantry("--debug", "pods", "--state", "ready"); !strings.Contains(out, "ListPodSandboxRequest {\n") ||
 		!strings.Contains(out, "\"web\"") || !strings.Contains(out, "ListPodSandboxResponse {\n") {
-		t.Errorf("--debug: %s", out)
+		t.Errorf("--debug: got %s, want it to contain %q and %q and %q", out, "ListPodSandboxRequest {\n", "\"web\"",
+			"ListPodSandboxResponse {\n")
 	}
 	out, _ := n.gantry("stats", "-s", "0", "-o", "table")
 	if rows := cells(out); fmt.Sprint(rows[0]) != "[CONTAINER NAME CPU % MEM DISK INODES SWAP]" || len(rows) != 2 ||

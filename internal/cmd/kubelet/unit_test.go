@@ -45,7 +45,7 @@ func TestUnitFile(t *testing.T) {
 		t.Error(err)
 	}
 	if got := c.Flags().Lookup("kubeconfig").Value.String(); got != "/etc/kubernetes/kubelet.conf" {
-		t.Errorf("kubeconfig %q", got)
+		t.Errorf("kubeconfig: got %q, want %q", got, "/etc/kubernetes/kubelet.conf")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	nodeutil "github.com/gantry-project/gantry/internal/node"
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 // attachTimeout is after what time an attacher is said to be waited for, as upstream.
@@ -119,7 +120,7 @@ func (in In) users() map[string][]*v1.Pod {
 
 // isTerminated: nothing of the Pod runs, and nothing will.
 func isTerminated(pod *v1.Pod) bool {
-	if pod.Status.Phase == v1.PodFailed || pod.Status.Phase == v1.PodSucceeded {
+	if podutil.IsTerminal(pod) {
 		return true
 	}
 	return pod.DeletionTimestamp != nil && !slices.ContainsFunc(pod.Status.ContainerStatuses,

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	jobutil "github.com/gantry-project/gantry/internal/job"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
@@ -141,10 +142,8 @@ func isUnlisted(j *batchv1.Job, active []corev1.ObjectReference) bool {
 
 // finishedStatus returns the condition with which a Job finished; empty while it runs.
 func finishedStatus(j *batchv1.Job) batchv1.JobConditionType {
-	for _, c := range j.Status.Conditions {
-		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
-			return c.Type
-		}
+	if c := jobutil.FinishedCondition(j.Status.Conditions); c != nil {
+		return c.Type
 	}
 	return ""
 }

@@ -82,7 +82,7 @@ func (in In) planNode(plan *Plan, n *corev1.Node, pods []*corev1.Pod, surging bo
 		for _, p := range pods {
 			switch {
 			case p.DeletionTimestamp != nil:
-			case p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded:
+			case podutil.IsTerminal(p):
 				plan.Finished = append(plan.Finished, p)
 			default:
 				live = append(live, p)

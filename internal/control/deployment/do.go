@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 var kind = appsv1.SchemeGroupVersion.WithKind("Deployment")
@@ -125,7 +126,7 @@ func (c *controller) hasPods(sets []*appsv1.ReplicaSet) bool {
 	for _, rs := range sets {
 		pods, _ := c.pods.GetIndexer().ByIndex(controllerruntime.ByControllerIndex, string(rs.UID))
 		for _, raw := range pods {
-			if p := raw.(*corev1.Pod); p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded {
+			if p := raw.(*corev1.Pod); !pod.IsTerminal(p) {
 				return true
 			}
 		}

@@ -186,28 +186,24 @@ func healthyPods(pods []*corev1.Pod, leaving map[string]metav1.Time) int32 {
 // deleted, and when to reset it. Conditions set by the kubelet stay: the announced termination may
 // take any time.
 func StaleDisruption(p *corev1.Pod, now time.Time) (stale bool, in time.Duration) {
-	if p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+	if !podutil.IsActive(p) {
 		return false, 0
 	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue &&
-			c.Reason != corev1.PodReasonTerminationByKubelet {
-			return true, max(staleDisruptionTimeout-now.Sub(c.LastTransitionTime.Time), 0)
-		}
+	c := podutil.Condition(p, corev1.DisruptionTarget)
+	if c == nil || c.Status != corev1.ConditionTrue || c.Reason == corev1.PodReasonTerminationByKubelet {
+		return false, 0
 	}
-	return false, 0
+	return true, max(staleDisruptionTimeout-now.Sub(c.LastTransitionTime.Time), 0)
 }
 
 // WithoutDisruptionTarget returns the Pod's status with the condition reset.
 func WithoutDisruptionTarget(p *corev1.Pod, now time.Time) corev1.PodStatus {
-	s := *p.Status.DeepCopy()
-	for i := range s.Conditions {
-		if s.Conditions[i].Type == corev1.DisruptionTarget {
-			s.Conditions[i] = corev1.PodCondition{
-				Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now),
-				ObservedGeneration: p.Generation,
-			}
+	p = p.DeepCopy()
+	if c := podutil.Condition(p, corev1.DisruptionTarget); c != nil {
+		*c = corev1.PodCondition{
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(now),
+			ObservedGeneration: p.Generation,
 		}
 	}
-	return s
+	return p.Status
 }

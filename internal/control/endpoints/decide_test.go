@@ -53,7 +53,7 @@ func TestReadyAndUnreadyAreApart(t *testing.T) {
 		t.Errorf("got %+v, want 2 in Addresses, IP 10.1.0.2, Name b, 1 in NotReadyAddresses and IP 10.1.0.4", s)
 	}
 	if len(s.Ports) != 1 || s.Ports[0].Port != 8080 || s.Ports[0].Name != "http" {
-		t.Errorf("ports %+v", s.Ports)
+		t.Errorf("ports: got %+v, want one of them and [0].Port 8080 and [0].Name http", s.Ports)
 	}
 }
 

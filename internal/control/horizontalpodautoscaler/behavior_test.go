@@ -26,11 +26,11 @@ func series(t *testing.T, in In, every time.Duration, values ...int64) (got []in
 	t.Helper()
 	for i, v := range values {
 		next := input(make([]int64, in.Scale.Spec.Replicas)...)
-		for name, s := range next.Figures[0].Pods {
+		for name, s := range next.MetricValues[0].Pods {
 			s.Value = v
-			next.Figures[0].Pods[name] = s
+			next.MetricValues[0].Pods[name] = s
 		}
-		in.Pods, in.Figures, in.Now = next.Pods, next.Figures, t0.Add(time.Duration(i)*every)
+		in.Pods, in.MetricValues, in.Now = next.Pods, next.MetricValues, t0.Add(time.Duration(i)*every)
 		p := Decide(in)
 		o := p.Outcome(nil)
 		if o.Err != nil {

@@ -140,20 +140,21 @@ func (p preferred) GetForObjects(kind schema.GroupKind, objects labels.Selector,
 	return c.GetForObjects(kind, objects, metric, selector)
 }
 
-// Figures asks for every metric of the spec, one after the other; observe is told how long each
-// took. Errors are in the figures.
-func (c Clients) Figures(ctx context.Context, h *autoscalingv2.HorizontalPodAutoscaler, pods labels.Selector,
-	observe func(i int, took time.Duration)) []Figure {
-	out := make([]Figure, len(h.Spec.Metrics))
+// MetricValues asks for every metric of the spec, one after the other; observe is told how long
+// each took. Errors are in the figures.
+func (c Clients) MetricValues(ctx context.Context, h *autoscalingv2.HorizontalPodAutoscaler, pods labels.Selector,
+	observe func(i int, took time.Duration)) []MetricValue {
+	out := make([]MetricValue, len(h.Spec.Metrics))
 	for i := range h.Spec.Metrics {
 		start := time.Now()
-		out[i] = c.figure(ctx, h.Namespace, &h.Spec.Metrics[i], pods)
+		out[i] = c.metricValue(ctx, h.Namespace, &h.Spec.Metrics[i], pods)
 		observe(i, time.Since(start))
 	}
 	return out
 }
 
-func (c Clients) figure(ctx context.Context, ns string, m *autoscalingv2.MetricSpec, pods labels.Selector) Figure {
+func (c Clients) metricValue(ctx context.Context, ns string, m *autoscalingv2.MetricSpec,
+	pods labels.Selector) MetricValue {
 	switch {
 	case m.Type == autoscalingv2.ResourceMetricSourceType && m.Resource != nil:
 		return c.resource(ctx, ns, pods, resourceMetric{name: m.Resource.Name})
@@ -167,16 +168,16 @@ func (c Clients) figure(ctx context.Context, ns string, m *autoscalingv2.MetricS
 	case m.Type == autoscalingv2.ExternalMetricSourceType && m.External != nil:
 		return c.external(ns, m.External)
 	}
-	return Figure{} // Decide says what is wrong with it
+	return MetricValue{} // Decide says what is wrong with it
 }
 
-func (c Clients) resource(ctx context.Context, ns string, pods labels.Selector, m resourceMetric) Figure {
+func (c Clients) resource(ctx context.Context, ns string, pods labels.Selector, m resourceMetric) MetricValue {
 	list, err := c.Resource.PodMetricses(ns).List(ctx, metav1.ListOptions{LabelSelector: pods.String()})
 	switch {
 	case err != nil:
-		return Figure{Err: fmt.Errorf("unable to fetch metrics from resource metrics API: %w", err)}
+		return MetricValue{Err: fmt.Errorf("unable to fetch metrics from resource metrics API: %w", err)}
 	case len(list.Items) == 0:
-		return Figure{Err: errors.New("no metrics returned from resource metrics API")}
+		return MetricValue{Err: errors.New("no metrics returned from resource metrics API")}
 	}
 	out := make(map[string]Sample, len(list.Items))
 	for i := range list.Items {
@@ -185,7 +186,7 @@ func (c Clients) resource(ctx context.Context, ns string, pods labels.Selector, 
 			out[p.Name] = Sample{value, p.Timestamp.Time, p.Window.Duration}
 		}
 	}
-	return Figure{Pods: out}
+	return MetricValue{Pods: out}
 }
 
 // used is a Pod's use of a resource in thousandths, or its container's; not ok if it is not known
@@ -207,18 +208,18 @@ func used(p *metricsv1beta1.PodMetrics, m resourceMetric) (total int64, ok bool)
 // customWindow is the window of a custom metric that tells none.
 const customWindow = time.Minute
 
-func (c Clients) podsMetric(ns string, pods labels.Selector, s *autoscalingv2.PodsMetricSource) Figure {
+func (c Clients) podsMetric(ns string, pods labels.Selector, s *autoscalingv2.PodsMetricSource) MetricValue {
 	selector, err := metav1.LabelSelectorAsSelector(s.Metric.Selector)
 	if err != nil {
-		return Figure{Err: err}
+		return MetricValue{Err: err}
 	}
 	list, err := c.Custom.NamespacedMetrics(ns).GetForObjects(schema.GroupKind{Kind: "Pod"}, pods, s.Metric.Name,
 		selector)
 	switch {
 	case err != nil:
-		return Figure{Err: fmt.Errorf("unable to fetch metrics from custom metrics API: %w", err)}
+		return MetricValue{Err: fmt.Errorf("unable to fetch metrics from custom metrics API: %w", err)}
 	case len(list.Items) == 0:
-		return Figure{Err: errors.New("no metrics returned from custom metrics API")}
+		return MetricValue{Err: errors.New("no metrics returned from custom metrics API")}
 	}
 	out := make(map[string]Sample, len(list.Items))
 	for _, m := range list.Items {
@@ -228,13 +229,13 @@ func (c Clients) podsMetric(ns string, pods labels.Selector, s *autoscalingv2.Po
 		}
 		out[m.DescribedObject.Name] = Sample{m.Value.MilliValue(), m.Timestamp.Time, window}
 	}
-	return Figure{Pods: out}
+	return MetricValue{Pods: out}
 }
 
-func (c Clients) object(ns string, s *autoscalingv2.ObjectMetricSource) Figure {
+func (c Clients) object(ns string, s *autoscalingv2.ObjectMetricSource) MetricValue {
 	selector, err := metav1.LabelSelectorAsSelector(s.Metric.Selector)
 	if err != nil {
-		return Figure{Err: err}
+		return MetricValue{Err: err}
 	}
 	kind := schema.FromAPIVersionAndKind(s.DescribedObject.APIVersion, s.DescribedObject.Kind).GroupKind()
 	client, name := c.Custom.NamespacedMetrics(ns), s.DescribedObject.Name
@@ -243,26 +244,26 @@ func (c Clients) object(ns string, s *autoscalingv2.ObjectMetricSource) Figure {
 	}
 	value, err := client.GetForObject(kind, name, s.Metric.Name, selector)
 	if err != nil {
-		return Figure{Err: fmt.Errorf("unable to fetch metrics from custom metrics API: %w", err)}
+		return MetricValue{Err: fmt.Errorf("unable to fetch metrics from custom metrics API: %w", err)}
 	}
-	return Figure{Value: value.Value.MilliValue()}
+	return MetricValue{Value: value.Value.MilliValue()}
 }
 
-func (c Clients) external(ns string, s *autoscalingv2.ExternalMetricSource) Figure {
+func (c Clients) external(ns string, s *autoscalingv2.ExternalMetricSource) MetricValue {
 	selector, err := metav1.LabelSelectorAsSelector(s.Metric.Selector)
 	if err != nil {
-		return Figure{Err: err}
+		return MetricValue{Err: err}
 	}
 	list, err := c.External.NamespacedMetrics(ns).List(s.Metric.Name, selector)
 	switch {
 	case err != nil:
-		return Figure{Err: fmt.Errorf("unable to fetch metrics from external metrics API: %w", err)}
+		return MetricValue{Err: fmt.Errorf("unable to fetch metrics from external metrics API: %w", err)}
 	case len(list.Items) == 0:
-		return Figure{Err: errors.New("no metrics returned from external metrics API")}
+		return MetricValue{Err: errors.New("no metrics returned from external metrics API")}
 	}
 	var out []int64
 	for _, m := range list.Items {
 		out = append(out, m.Value.MilliValue())
 	}
-	return Figure{Values: out}
+	return MetricValue{Values: out}
 }

@@ -107,28 +107,28 @@ func TestFiguresOfTheMetricsAPIs(t *testing.T) {
 			ContainerResource: &autoscalingv2.ContainerResourceMetricSource{Name: name, Container: container}}
 	}
 	h := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: "n"}}
-	var wants []Figure
+	var wants []MetricValue
 	for _, c := range []struct {
 		spec autoscalingv2.MetricSpec
-		want Figure
+		want MetricValue
 	}{
-		{use("cpu", ""), Figure{Pods: map[string]Sample{"a": sample(300, 20)}}},
-		{use("memory", ""), Figure{Pods: map[string]Sample{}}}, // not known of every container
-		{use("memory", "app"), Figure{Pods: map[string]Sample{"a": sample(1<<20*1000, 20)}}},
+		{use("cpu", ""), MetricValue{Pods: map[string]Sample{"a": sample(300, 20)}}},
+		{use("memory", ""), MetricValue{Pods: map[string]Sample{}}}, // not known of every container
+		{use("memory", "app"), MetricValue{Pods: map[string]Sample{"a": sample(1<<20*1000, 20)}}},
 		{autoscalingv2.MetricSpec{Type: autoscalingv2.PodsMetricSourceType,
 			Pods: &autoscalingv2.PodsMetricSource{Metric: id}},
-			Figure{Pods: map[string]Sample{"a": sample(1500, 60), "b": sample(2000, 30)}}},
-		{object("Service", "front"), Figure{Value: 7000}},
-		{object("Namespace", "another"), Figure{Value: 8000}},
+			MetricValue{Pods: map[string]Sample{"a": sample(1500, 60), "b": sample(2000, 30)}}},
+		{object("Service", "front"), MetricValue{Value: 7000}},
+		{object("Namespace", "another"), MetricValue{Value: 8000}},
 		{autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType,
-			External: &autoscalingv2.ExternalMetricSource{Metric: id}}, Figure{Values: []int64{3000, 500}}},
+			External: &autoscalingv2.ExternalMetricSource{Metric: id}}, MetricValue{Values: []int64{3000, 500}}},
 	} {
 		h.Spec.Metrics = append(h.Spec.Metrics, c.spec)
 		wants = append(wants, c.want)
 	}
 	selector, _ := labels.Parse("app=web")
 	timed := 0
-	got := clients.Figures(t.Context(), h, selector, func(int, time.Duration) { timed++ })
+	got := clients.MetricValues(t.Context(), h, selector, func(int, time.Duration) { timed++ })
 	for i, want := range wants {
 		for name, s := range got[i].Pods { // in the zone of the machine
 			s.Timestamp = s.Timestamp.UTC()
@@ -142,7 +142,7 @@ func TestFiguresOfTheMetricsAPIs(t *testing.T) {
 		t.Errorf("got %d times, want %d", timed, len(wants))
 	}
 	empty = true
-	for i, f := range clients.Figures(t.Context(), h, selector, func(int, time.Duration) {}) {
+	for i, f := range clients.MetricValues(t.Context(), h, selector, func(int, time.Duration) {}) {
 		if f.Err == nil {
 			t.Errorf("metric %d: got no error of an API that answers 503", i)
 		}

@@ -29,15 +29,15 @@ type In struct {
 	// SelectedBy names autoscalers (NAMESPACE/NAME) whose selectors select one of Pods, in order.
 	// More than one is ambiguous; the caller may leave out all after the second.
 	SelectedBy []string
-	// Figures are what the metrics APIs answered, one for each metric of the spec; nil if
+	// MetricValues are what the metrics APIs answered, one for each metric of the spec; nil if
 	// NeedsFigures says that none is needed.
-	Figures []Figure
-	History History
-	Now     time.Time
+	MetricValues []MetricValue
+	History      History
+	Now          time.Time
 }
 
-// Figure is the answer of a metrics API about one metric of a spec. Values are in thousandths.
-type Figure struct {
+// MetricValue is the answer of a metrics API about one metric of a spec. Values are in thousandths.
+type MetricValue struct {
 	Pods   map[string]Sample // Resource, ContainerResource and Pods: by Pod name
 	Value  int64             // Object
 	Values []int64           // External
@@ -200,7 +200,7 @@ const belowMin = "Current number of replicas below Spec.MinReplicas"
 // byMetrics decides by the metrics, within the bounds and the behaviour.
 func (d *decision) byMetrics() Plan {
 	in := d.in
-	all := d.propose()
+	all := d.computeReplicasForMetrics()
 	best, current := all.best, in.Scale.Spec.Replicas
 	p := Plan{decision: d, Computations: all.computations, statuses: all.statuses, err: all.err}
 	if p.err != nil && best.replicas < 0 {

@@ -46,7 +46,7 @@ func input(values ...int64) In {
 		in.Pods = append(in.Pods, p)
 		samples[p.Name] = Sample{v, t0.Add(-10 * time.Second), 30 * time.Second}
 	}
-	in.Figures = []Figure{{Pods: samples}}
+	in.MetricValues = []MetricValue{{Pods: samples}}
 	return in
 }
 
@@ -77,9 +77,9 @@ func TestPodsWithoutSamplesAreLeftOut(t *testing.T) {
 		{"above it", []int64{56, 56}, nil, 3},
 		{"below", []int64{20, 20}, nil, 1},
 		{"a missing one counts for nothing when up", []int64{100, 100, 0},
-			func(in *In) { delete(in.Figures[0].Pods, "web-2") }, 4},
+			func(in *In) { delete(in.MetricValues[0].Pods, "web-2") }, 4},
 		{"and for all it asks for when down", []int64{10, 10, 0},
-			func(in *In) { delete(in.Figures[0].Pods, "web-2") }, 3},
+			func(in *In) { delete(in.MetricValues[0].Pods, "web-2") }, 3},
 		{"a pending one counts for nothing when up", []int64{100, 100, 900},
 			func(in *In) { in.Pods[2].Status.Phase = corev1.PodPending }, 4},
 		{"and not at all when down", []int64{20, 20, 900},
@@ -154,7 +154,7 @@ func TestBoundsAndZero(t *testing.T) {
 			External: &autoscalingv2.ExternalMetricSource{Metric: autoscalingv2.MetricIdentifier{Name: "q"},
 				Target: autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType,
 					Value: resource.NewQuantity(1, resource.DecimalSI)}}}}
-		in.Figures = []Figure{{Values: []int64{value}}}
+		in.MetricValues = []MetricValue{{Values: []int64{value}}}
 		in.HPA.Spec.MinReplicas = new(int32(0))
 		in.Options.DownscaleStabilization = 0
 	}
@@ -192,8 +192,8 @@ func TestBoundsAndZero(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := input(make([]int64, c.current)...)
-			for name := range in.Figures[0].Pods {
-				in.Figures[0].Pods[name] = Sample{Value: 50, Timestamp: t0}
+			for name := range in.MetricValues[0].Pods {
+				in.MetricValues[0].Pods[name] = Sample{Value: 50, Timestamp: t0}
 			}
 			if c.change != nil {
 				c.change(&in)
@@ -236,14 +236,14 @@ func TestMetricsThatFail(t *testing.T) {
 		in := input(c.value, c.value)
 		in.Options.DownscaleStabilization = 0
 		in.History.Recommendations = []Recommendation{}
-		figure, spec := in.Figures[0], in.HPA.Spec.Metrics[0]
-		in.Figures, in.HPA.Spec.Metrics = nil, nil
+		value, spec := in.MetricValues[0], in.HPA.Spec.Metrics[0]
+		in.MetricValues, in.HPA.Spec.Metrics = nil, nil
 		for _, fails := range c.fails {
-			f := figure
+			f := value
 			if fails {
-				f = Figure{Err: errors.New("no answer")}
+				f = MetricValue{Err: errors.New("no answer")}
 			}
-			in.Figures, in.HPA.Spec.Metrics = append(in.Figures, f), append(in.HPA.Spec.Metrics, spec)
+			in.MetricValues, in.HPA.Spec.Metrics = append(in.MetricValues, f), append(in.HPA.Spec.Metrics, spec)
 		}
 		p := Decide(in)
 		o := p.Outcome(nil)
@@ -272,12 +272,12 @@ func TestDecideChangesNothing(t *testing.T) {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 	if in.History.Recommendations[0].Replicas != 1 || !in.History.ScaleUps[0].At.Equal(t0.Add(-time.Hour)) ||
-		len(in.Figures[0].Pods) != 2 {
+		len(in.MetricValues[0].Pods) != 2 {
 		t.Errorf("got another history %+v", in.History)
 	}
 }
 
-// Figures without bounds end at the bounds of the spec.
+// Values without bounds end at the bounds of the spec.
 func TestFiguresWithoutBounds(t *testing.T) {
 	for _, values := range [][]int64{{math.MaxInt64}, {math.MaxInt64, math.MaxInt64}} {
 		for _, target := range []autoscalingv2.MetricTarget{
@@ -289,7 +289,7 @@ func TestFiguresWithoutBounds(t *testing.T) {
 			in.HPA.Spec.MaxReplicas = 3
 			in.HPA.Spec.Metrics = []autoscalingv2.MetricSpec{{Type: autoscalingv2.ExternalMetricSourceType,
 				External: &autoscalingv2.ExternalMetricSource{Target: target}}}
-			in.Figures = []Figure{{Values: values}}
+			in.MetricValues = []MetricValue{{Values: values}}
 			if got := replicas(in); got != 3 {
 				t.Errorf("%s of %v: got %d, want 3", target.Type, values, got)
 			}

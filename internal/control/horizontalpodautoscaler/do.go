@@ -44,7 +44,7 @@ type controller struct {
 	scales            scale.ScalesGetter
 	clients           Clients
 	clientsErr        error // why there are none
-	memory            *memoryOfAll
+	histories         *historyStore
 }
 
 // New returns the controller.
@@ -55,7 +55,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	available := custom_metrics.NewAvailableAPIsGetter(disco)
 	c := &controller{controllerContext: d, options: controllerruntime.DefaultHorizontalPodAutoscaling(), mapper: mapper,
 		autoscalers: d.Informers.Autoscaling().V2().HorizontalPodAutoscalers().Lister(),
-		pods:        d.Informers.Core().V1().Pods().Lister(), memory: newMemory(),
+		pods:        d.Informers.Core().V1().Pods().Lister(), histories: newHistoryStore(),
 		// the resolver keeps what it found, and asks anew for what it did not
 		scales: scale.New(disco.RESTClient(), mapper, dynamic.LegacyAPIPathResolverFunc,
 			scale.NewDiscoveryScaleKindResolver(disco)),
@@ -108,10 +108,10 @@ func (c *controller) syncAutoscaler(ctx context.Context, key string) (time.Durat
 	ns, name, _ := cache.SplitMetaNamespaceKey(key)
 	h, err := c.autoscalers.HorizontalPodAutoscalers(ns).Get(name)
 	if err != nil {
-		c.memory.forget(key)
+		c.histories.forget(key)
 		return 0, controllerruntime.IgnoreNotFound(err)
 	}
-	if c.memory.isStale(key, h) {
+	if c.histories.isStale(key, h) {
 		staleSkips.WithLabelValues(autoscalingv2.GroupName, "horizontalpodautoscalers").Inc()
 		return 0, errStale
 	}
@@ -131,7 +131,7 @@ func (c *controller) syncAutoscaler(ctx context.Context, key string) (time.Durat
 
 // decide decides about h, writes the scale and the events, and remembers the history.
 func (c *controller) decide(ctx context.Context, key string, h *autoscalingv2.HorizontalPodAutoscaler) Outcome {
-	in := In{HPA: h, Options: c.options, History: c.memory.history(key), Now: c.controllerContext.Time()}
+	in := In{HPA: h, Options: c.options, History: c.histories.history(key), Now: c.controllerContext.Time()}
 	var resource schema.GroupResource
 	in.Scale, resource, in.ScaleErr = c.scale(ctx, h)
 	took := make([]time.Duration, len(h.Spec.Metrics))
@@ -150,7 +150,7 @@ func (c *controller) decide(ctx context.Context, key string, h *autoscalingv2.Ho
 	for _, e := range o.Events {
 		c.controllerContext.Recorder.Event(h, e.Type, e.Reason, e.Message)
 	}
-	c.memory.remember(key, o.History)
+	c.histories.recordHistory(key, o.History)
 	return o
 }
 
@@ -165,18 +165,18 @@ func (c *controller) gather(ctx context.Context, key string, in *In, took []time
 		return // a lister of a cache returns none
 	}
 	in.Pods = pods
-	in.SelectedBy = c.memory.selecting(key, selector, pods)
+	in.SelectedBy = c.histories.selecting(key, selector, pods)
 	if !in.NeedsFigures() {
 		return
 	}
 	if c.clientsErr != nil {
-		in.Figures = make([]Figure, len(in.HPA.Spec.Metrics))
-		for i := range in.Figures {
-			in.Figures[i].Err = c.clientsErr
+		in.MetricValues = make([]MetricValue, len(in.HPA.Spec.Metrics))
+		for i := range in.MetricValues {
+			in.MetricValues[i].Err = c.clientsErr
 		}
 		return
 	}
-	in.Figures = c.clients.Figures(ctx, in.HPA, selector, func(i int, d time.Duration) { took[i] = d })
+	in.MetricValues = c.clients.MetricValues(ctx, in.HPA, selector, func(i int, d time.Duration) { took[i] = d })
 }
 
 // scale reads the target's scale subresource under the first resource of its kind that has one.
@@ -249,6 +249,6 @@ func (c *controller) writeStatus(ctx context.Context, key string, h *autoscaling
 		c.controllerContext.Recorder.Event(h, corev1.EventTypeWarning, "FailedUpdateStatus", err.Error())
 		return fmt.Errorf("failed to update status for %s: %w", h.Name, err)
 	}
-	c.memory.wrote(key, got)
+	c.histories.recordStatus(key, got)
 	return nil
 }

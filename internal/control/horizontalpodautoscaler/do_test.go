@@ -57,7 +57,7 @@ func newBench(t *testing.T, hpas ...*autoscalingv2.HorizontalPodAutoscaler) *ben
 		controllerContext: controllerruntime.ControllerContext{Client: client, Informers: shared, Recorder: b.recorder},
 		options:           controllerruntime.DefaultHorizontalPodAutoscaling(), mapper: staticMapper{mapper},
 		autoscalers: shared.Autoscaling().V2().HorizontalPodAutoscalers().Lister(),
-		pods:        shared.Core().V1().Pods().Lister(), memory: newMemory(), scales: b.scales,
+		pods:        shared.Core().V1().Pods().Lister(), histories: newHistoryStore(), scales: b.scales,
 		clientsErr: errors.New("no metrics API"),
 	}
 	pods := shared.Core().V1().Pods().Informer().GetIndexer()
@@ -282,7 +282,7 @@ func TestAStaleCacheIsWaitedFor(t *testing.T) {
 	b := newBench(t, autoscaler("hpa", 3, 9))
 	newer := autoscaler("hpa", 3, 9)
 	newer.ResourceVersion = "11"
-	b.memory.wrote("n/hpa", newer)
+	b.histories.recordStatus("n/hpa", newer)
 	if _, err := b.syncAutoscaler(t.Context(), "n/hpa"); !errors.Is(err, errStale) {
 		t.Errorf("got %v, want %v", err, errStale)
 	}
@@ -290,7 +290,7 @@ func TestAStaleCacheIsWaitedFor(t *testing.T) {
 		t.Errorf("got a scale of %d by a stale cache, want 2", b.scale.Spec.Replicas)
 	}
 	newer.UID = "other" // of the same name
-	b.memory.wrote("n/hpa", newer)
+	b.histories.recordStatus("n/hpa", newer)
 	b.sync(t, "hpa")
 	if b.scale.Spec.Replicas != 3 {
 		t.Errorf("got a scale of %d, want 3: another object of the name was written", b.scale.Spec.Replicas)

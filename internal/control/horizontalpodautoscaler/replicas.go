@@ -102,8 +102,9 @@ type usage struct {
 type podTarget interface {
 	// ratio returns usage by target, and the usage.
 	ratio(samples map[string]Sample) (float64, usage, error)
-	// whole is what a Pod without a sample counts for when there is less usage than aimed at.
-	whole(pod string) int64
+	// usageWithoutSample is what a Pod without a sample counts for when there is less usage than
+	// aimed at.
+	usageWithoutSample(pod string) int64
 }
 
 // byPods returns the replicas that samples of Pods ask for (upstream:
@@ -141,7 +142,7 @@ func (in *In) byPods(samples map[string]Sample, resource corev1.ResourceName,
 	for _, name := range g.missing {
 		switch {
 		case ratio < 1:
-			samples[name] = Sample{Value: t.whole(name)}
+			samples[name] = Sample{Value: t.usageWithoutSample(name)}
 		case ratio > 1:
 			samples[name] = Sample{}
 		}
@@ -175,7 +176,7 @@ func (t averageTarget) ratio(samples map[string]Sample) (float64, usage, error) 
 	return float64(average) / float64(t), usage{average: average}, nil
 }
 
-func (t averageTarget) whole(string) int64 { return int64(t) }
+func (t averageTarget) usageWithoutSample(string) int64 { return int64(t) }
 
 // utilizationTarget is a percentage of what each Pod requests, in thousandths.
 type utilizationTarget struct {
@@ -197,7 +198,7 @@ func (t utilizationTarget) ratio(samples map[string]Sample) (float64, usage, err
 	return float64(percent) / float64(t.percent), usage{average: used / n, percent: percent}, nil
 }
 
-func (t utilizationTarget) whole(pod string) int64 {
+func (t utilizationTarget) usageWithoutSample(pod string) int64 {
 	return t.requests[pod] * int64(max(100, t.percent)) / 100
 }
 
@@ -207,8 +208,8 @@ func requests(pods []*corev1.Pod, container string, resource corev1.ResourceName
 	out := make(map[string]int64, len(pods))
 	for _, p := range pods {
 		if container == "" && resourcehelper.IsPodLevelRequestsSet(p) {
-			whole := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
-			q, ok := whole[resource]
+			requests := resourcehelper.PodRequests(p, resourcehelper.PodResourcesOptions{})
+			q, ok := requests[resource]
 			if !ok {
 				return nil, fmt.Errorf("missing pod-level request for %s in Pod %s", resource, p.Name)
 			}

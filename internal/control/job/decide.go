@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gantry-project/gantry/internal/pod"
+	jobutil "github.com/gantry-project/gantry/internal/job"
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 const (
@@ -69,7 +70,7 @@ type syncJobContext struct {
 
 // Next plans one step (KEP-2307 for counting, KEP-3329, -3850, -3998 for policies).
 func Next(in In) Plan {
-	if isFinished(in.Job.Status.Conditions) {
+	if jobutil.IsFinished(in.Job) {
 		return planFinished(in)
 	}
 	t := countPods(in)
@@ -100,15 +101,6 @@ func Next(in In) Plan {
 	return p
 }
 
-func isFinished(cs []batchv1.JobCondition) bool {
-	for _, c := range cs {
-		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
-			return true
-		}
-	}
-	return false
-}
-
 // planFinished removes remaining finalizers and stops running Pods.
 func planFinished(in In) Plan {
 	p := Plan{Status: in.Job.Status}
@@ -116,15 +108,11 @@ func planFinished(in In) Plan {
 		if tracked(pod) {
 			p.Release = append(p.Release, pod)
 		}
-		if pod.DeletionTimestamp == nil && !isPodFinished(pod) {
+		if podutil.IsActive(pod) {
 			p.Delete = append(p.Delete, pod)
 		}
 	}
 	return p
-}
-
-func isPodFinished(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
 func tracked(p *corev1.Pod) bool { return slices.Contains(p.Finalizers, batchv1.JobTrackingFinalizer) }
@@ -279,7 +267,7 @@ func laterOf(a, b time.Time) time.Time {
 func deletionRequestTime(p *corev1.Pod) time.Time {
 	at := p.DeletionTimestamp.Time
 	if g := p.DeletionGracePeriodSeconds; g != nil {
-		at = at.Add(-pod.Seconds(*g))
+		at = at.Add(-podutil.Seconds(*g))
 	}
 	return at
 }
@@ -290,7 +278,7 @@ func podFinishTime(p *corev1.Pod) time.Time {
 	if end := containersFinishTime(p); !end.IsZero() {
 		return end
 	}
-	c := pod.ReadyCondition(p)
+	c := podutil.ReadyCondition(p)
 	if c != nil && c.Status == corev1.ConditionFalse && !c.LastTransitionTime.IsZero() {
 		return c.LastTransitionTime.Time
 	}
@@ -309,7 +297,7 @@ func containersFinishTime(p *corev1.Pod) time.Time {
 			c := &list[i]
 			if init := slices.IndexFunc(p.Spec.InitContainers,
 				func(k corev1.Container) bool { return k.Name == c.Name }); init >= 0 &&
-				!pod.IsSidecar(&p.Spec.InitContainers[init]) {
+				!podutil.IsSidecar(&p.Spec.InitContainers[init]) {
 				continue
 			}
 			if c.State.Terminated == nil || c.State.Terminated.FinishedAt.IsZero() {
@@ -324,7 +312,7 @@ func containersFinishTime(p *corev1.Pod) time.Time {
 func (t *syncJobContext) writeCounts() {
 	ready, ending := int32(0), int32(len(t.terminating))
 	for _, p := range t.active {
-		if pod.IsReady(p) {
+		if podutil.IsReady(p) {
 			ready++
 		}
 	}
@@ -362,7 +350,7 @@ func (t *syncJobContext) start() {
 func (t *syncJobContext) release(j *batchv1.Job) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, p := range append(append([]*corev1.Pod(nil), t.finished...), t.terminating...) {
-		if tracked(p) && (isPodFinished(p) || !replacesFailedOnly(j) || j.DeletionTimestamp != nil) {
+		if tracked(p) && (podutil.IsTerminal(p) || !replacesFailedOnly(j) || j.DeletionTimestamp != nil) {
 			out = append(out, p)
 		}
 	}

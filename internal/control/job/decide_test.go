@@ -13,6 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
+
+	jobutil "github.com/gantry-project/gantry/internal/job"
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 var t0 = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -70,7 +73,7 @@ func (w *fixture) settle() {
 		before := fmt.Sprint(w.state(), w.job.Status.UncountedTerminatedPods)
 		w.sync()
 		for _, p := range w.pods {
-			if p.DeletionTimestamp != nil && !isPodFinished(p) {
+			if p.DeletionTimestamp != nil && !podutil.IsTerminal(p) {
 				p.Status.Phase = corev1.PodFailed
 			}
 		}
@@ -90,7 +93,7 @@ func (w *fixture) state() string {
 	}
 	live := 0
 	for _, p := range w.pods {
-		if !isPodFinished(p) && p.DeletionTimestamp == nil {
+		if podutil.IsActive(p) {
 			live++
 		}
 	}
@@ -295,14 +298,14 @@ func TestEveryEndCountsOnce(t *testing.T) {
 				num(1000)
 		})
 		failures := int32(0)
-		for step := 0; !isFinished(w.job.Status.Conditions); step++ {
+		for step := 0; !jobutil.IsFinished(w.job); step++ {
 			if step > 400 {
 				t.Fatalf("no end: %s", w.state())
 			}
 			w.now = w.now.Add(20 * time.Minute)
 			w.sync()
 			for _, p := range w.pods {
-				if isPodFinished(p) || p.DeletionTimestamp != nil {
+				if !podutil.IsActive(p) {
 					continue
 				}
 				switch rapid.IntRange(0, 3).Draw(t, "fate") {

@@ -35,7 +35,7 @@ type controller struct {
 	allocator   *Allocator
 	initialized bool            // Nodes' CIDRs have been read
 	pending     map[string]bool // Nodes without CIDR
-	meter       meter
+	metrics     metricsRecorder
 }
 
 // New returns the controller. Without cluster CIDRs it does nothing.
@@ -55,7 +55,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	}
 	nodes := d.Informers.Core().V1().Nodes()
 	c := &controller{controllerContext: d, nodes: nodes.Lister(), allocator: allocator, pending: map[string]bool{}}
-	c.meter.show(allocator)
+	c.metrics.recordMetrics(allocator)
 	c.queue = controllerruntime.NewQueue("nodecidr", 1, c.syncNode)
 	c.queue.WatchByKey(nodes.Informer())
 	return c.queue
@@ -67,7 +67,7 @@ type disabled struct{}
 func (disabled) Run(ctx context.Context) { <-ctx.Done() }
 
 func (c *controller) syncNode(ctx context.Context, name string) (time.Duration, error) {
-	defer c.meter.show(c.allocator)
+	defer c.metrics.recordMetrics(c.allocator)
 	if !c.initialized {
 		all, err := c.nodes.List(labels.Everything())
 		if err != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/node"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 const leases = "kube-node-lease"
@@ -46,7 +47,7 @@ type controller struct {
 	taintedAt        map[string]time.Time // by zone: when a node was last tainted for eviction
 	zones            map[string]Zone
 	zonesCountedAt   time.Time // when zones was computed
-	meter            zoneMeter
+	metrics          zoneMetrics
 }
 
 // New returns the controller.
@@ -55,7 +56,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	c := &controller{controllerContext: d, nodes: nodes.Lister(), leases: lease.Lister(),
 		pods: d.Informers.Core().V1().Pods().Informer(), health: map[string]NodeHealth{},
 		unreachableSince: map[string]time.Time{}, taintedAt: map[string]time.Time{},
-		meter: newZoneMeter()}
+		metrics: newZoneMetrics()}
 	_ = c.pods.AddIndexers(
 		cache.Indexers{
 			ByNode: func(obj any) ([]string, error) { return []string{obj.(*corev1.Pod).Spec.NodeName}, nil }})
@@ -76,7 +77,7 @@ func (c *controller) syncNode(ctx context.Context, name string) (time.Duration, 
 		c.mu.Lock()
 		delete(c.health, name)
 		delete(c.unreachableSince, name)
-		c.meter.see(name, nil)
+		c.metrics.observeNode(name, nil)
 		c.mu.Unlock()
 		return 0, nil
 	}
@@ -152,7 +153,7 @@ func (c *controller) updateHealth(n *corev1.Node) (bool, time.Duration) {
 	defer c.mu.Unlock()
 	h := UpdateHealth(c.health[n.Name], Heartbeat{beat, posted, n.CreationTimestamp.Time}, c.controllerContext.Time())
 	c.health[n.Name] = h
-	c.meter.see(n.Name, n)
+	c.metrics.observeNode(n.Name, n)
 	grace := cmp.Or(c.controllerContext.NodeMonitorGracePeriod, MonitorGracePeriod)
 	return IsUnreachable(h, grace, c.controllerContext.Time())
 }
@@ -192,25 +193,22 @@ func (c *controller) markPodsNotReady(ctx context.Context, node string) error {
 	var failed []error
 	for _, raw := range pods {
 		p := raw.(*corev1.Pod)
-		for _, cond := range p.Status.Conditions {
-			if cond.Type != corev1.PodReady || cond.Status != corev1.ConditionTrue {
-				continue
-			}
-			body := fmt.Sprintf(
-				`{"metadata":{"uid":%q},"status":{"conditions":[{"type":"Ready","status":"False",`+
-					`"lastTransitionTime":%q}]}}`, p.UID,
-				c.controllerContext.Time().UTC().Format(time.RFC3339))
-			_, err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name,
-				types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
-			if err != nil && !apierrors.IsNotFound(err) {
-				failed = append(failed, err)
-				continue
-			}
-			c.controllerContext.Recorder.Event(p, corev1.EventTypeWarning, "NodeNotReady", "Node is not ready")
-			c.controllerContext.Journal.Put(journal.Ref{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)},
-				journal.Acted{Controller: "nodelifecycle", Action: "marks the Pod not ready",
-					Message: "node " + node + " is not ready"})
+		if !pod.IsReady(p) {
+			continue
 		}
+		body := fmt.Sprintf(
+			`{"metadata":{"uid":%q},"status":{"conditions":[{"type":"Ready","status":"False",`+
+				`"lastTransitionTime":%q}]}}`, p.UID,
+			c.controllerContext.Time().UTC().Format(time.RFC3339))
+		_, err := c.controllerContext.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name,
+			types.StrategicMergePatchType, []byte(body), metav1.PatchOptions{}, "status")
+		if err != nil && !apierrors.IsNotFound(err) {
+			failed = append(failed, err)
+			continue
+		}
+		c.controllerContext.Recorder.Event(p, corev1.EventTypeWarning, "NodeNotReady", "Node is not ready")
+		c.controllerContext.Journal.Put(pod.Ref(p), journal.Acted{Controller: "nodelifecycle",
+			Action: "marks the Pod not ready", Message: "node " + node + " is not ready"})
 	}
 	return errors.Join(failed...)
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/node"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // TerminatedPodThreshold is how many terminated Pods are kept before the oldest are deleted
@@ -61,8 +62,7 @@ func Next(in In) ([]Removal, map[string]time.Time) {
 			out = append(out, Removal{p, "unscheduled", "PodGC: unscheduled Pod is terminating", false})
 		case p.DeletionTimestamp != nil && outOfService(in.Nodes[p.Spec.NodeName]):
 			out = append(out, Removal{p, "DeletionByPodGC", "PodGC: node has the out-of-service taint", true})
-		case p.DeletionTimestamp == nil &&
-			(p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded):
+		case p.DeletionTimestamp == nil && pod.IsTerminal(p):
 			ended = append(ended, p)
 		}
 	}

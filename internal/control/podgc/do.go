@@ -20,6 +20,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/control/controllerruntime"
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // gcCheckPeriod is the usual time between syncs.
@@ -107,7 +108,7 @@ func (c *controller) remove(ctx context.Context, r Removal) error {
 // fail marks the Pod Failed with the DisruptionTarget condition.
 func (c *controller) fail(ctx context.Context, r Removal) error {
 	p := r.Pod
-	if p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
+	if pod.IsTerminal(p) {
 		return nil
 	}
 	return controllerruntime.Disruption{Reason: r.Reason, Message: r.Message, Failed: true}.SetCondition(ctx,

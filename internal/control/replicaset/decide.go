@@ -62,7 +62,7 @@ func replicas(rs *appsv1.ReplicaSet) int32 {
 func Active(pods []*corev1.Pod) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, p := range pods {
-		if p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		if podutil.IsActive(p) {
 			out = append(out, p)
 		}
 	}
@@ -200,7 +200,7 @@ func Status(in In, failure error) (appsv1.ReplicaSetStatus, time.Duration) {
 	}
 	ending := int32(0)
 	for _, p := range in.Pods {
-		if p.DeletionTimestamp != nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		if p.DeletionTimestamp != nil && !podutil.IsTerminal(p) {
 			ending++
 		}
 	}

@@ -88,7 +88,7 @@ func TestDeletionOrder(t *testing.T) {
 			for _, order := range [][]*corev1.Pod{{c.first, c.then}, {c.then, c.first}} {
 				got := Next(In{Set: set(1), Pods: order, Siblings: c.siblings, Now: t0}).Delete
 				if len(got) != 1 || got[0].Name != "first" {
-					t.Fatalf("goes first: %v", got)
+					t.Fatalf("goes first: got %v, want one of them and [0].Name first", got)
 				}
 			}
 		})
@@ -196,7 +196,7 @@ func TestPodReadyWithoutTransitionTimeIsNotAvailable(t *testing.T) {
 		p.Status.Conditions[0].LastTransitionTime = metav1.Time{}
 		s, _ := Status(In{Set: rs, Now: t0, Pods: []*corev1.Pod{p}}, nil)
 		if available := s.AvailableReplicas == 1; available != (seconds == 0) {
-			t.Errorf("minReadySeconds %d: available %v", seconds, available)
+			t.Errorf("minReadySeconds %d: available: got %v, want %v", seconds, available, (seconds == 0))
 		}
 	}
 }

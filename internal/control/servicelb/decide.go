@@ -11,6 +11,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/gantry-project/gantry/internal/node"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // toBeDeleted is the cluster autoscaler's taint on nodes about to be removed.
@@ -192,7 +193,7 @@ const sharedIPDefault = corev1.NamespaceDefault
 
 // HasPort reports whether a running Pod has a host port; with port 0 whether it has any.
 func HasPort(p *corev1.Pod, port int32, protocol corev1.Protocol) bool {
-	if p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+	if pod.IsTerminal(p) {
 		return false
 	}
 	for _, c := range p.Spec.Containers {

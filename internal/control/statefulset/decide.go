@@ -88,7 +88,7 @@ func (in In) createMissing(plan *Plan, slots []*corev1.Pod, ordered bool) (wait 
 				return true
 			}
 			continue
-		case isTerminated(p):
+		case podutil.IsTerminal(p):
 			if p.DeletionTimestamp == nil {
 				plan.Recreate = append(plan.Recreate, p)
 			}
@@ -280,10 +280,6 @@ func Ordinal(s *appsv1.StatefulSet, p *corev1.Pod) int {
 
 // Revision returns the name of the revision that a Pod was created from.
 func Revision(p *corev1.Pod) string { return p.Labels[appsv1.StatefulSetRevisionLabel] }
-
-func isTerminated(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
-}
 
 func isRunningAndReady(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodRunning && podutil.IsReady(p)

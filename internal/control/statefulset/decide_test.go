@@ -259,7 +259,7 @@ func TestPodReadyWithoutTransitionTimeIsNotAvailable(t *testing.T) {
 			p.Status.Conditions[i].LastTransitionTime = metav1.Time{}
 		}
 		if available := in.available(p); available != (seconds == 0) {
-			t.Errorf("minReadySeconds %d: available %v", seconds, available)
+			t.Errorf("minReadySeconds %d: available: got %v, want %v", seconds, available, (seconds == 0))
 		}
 	}
 }

@@ -117,7 +117,7 @@ func (c *controller) syncStatefulSet(ctx context.Context, key string) (time.Dura
 		}
 	}
 	in := In{Set: set, Pods: pods, Current: current.Name, Update: update.Name, Now: c.controllerContext.Time()}
-	show(in)
+	recordMetrics(in)
 	status, again := Status(in, collisions)
 	err = c.writeStatus(ctx, set, status)
 	if err == nil && ready {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // Decision says whether and when a Pod is evicted because of NoExecute taints.
@@ -83,9 +85,9 @@ func ownsTaints(fields []byte) bool {
 // boundAt returns since when a Pod is bound, as far as its object shows: not before its creation,
 // not after now.
 func boundAt(p *corev1.Pod, now time.Time) time.Time {
-	for _, c := range p.Status.Conditions {
-		if at := c.LastTransitionTime.Time; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue &&
-			!at.After(now) && at.After(p.CreationTimestamp.Time) {
+	if c := pod.Condition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue {
+		at := c.LastTransitionTime.Time
+		if !at.After(now) && at.After(p.CreationTimestamp.Time) {
 			return at
 		}
 	}

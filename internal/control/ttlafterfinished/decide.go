@@ -6,7 +6,8 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/job"
 )
 
 // TimeLeft returns how long a finished Job is kept; false if it has no limit, is not finished, or
@@ -31,11 +32,9 @@ func Overdue(j *batchv1.Job, now time.Time) time.Duration {
 // Reason says how a Job ended and why it is deleted; it has a limit and is finished.
 func Reason(j *batchv1.Job) string {
 	how := "ended"
-	for _, c := range j.Status.Conditions {
-		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
-			how = fmt.Sprintf("ended (%s) at %s", strings.TrimSuffix(string(c.Type)+": "+c.Reason, ": "),
-				c.LastTransitionTime.UTC().Format(time.RFC3339))
-		}
+	if c := job.FinishedCondition(j.Status.Conditions); c != nil {
+		how = fmt.Sprintf("ended (%s) at %s", strings.TrimSuffix(string(c.Type)+": "+c.Reason, ": "),
+			c.LastTransitionTime.UTC().Format(time.RFC3339))
 	}
 	return fmt.Sprintf("it %s, and is kept for its ttlSecondsAfterFinished of %d s", how,
 		*j.Spec.TTLSecondsAfterFinished)
@@ -47,13 +46,9 @@ func expiry(j *batchv1.Job) (time.Time, bool) {
 	if ttl == nil || j.DeletionTimestamp != nil {
 		return time.Time{}, false
 	}
-	for _, c := range j.Status.Conditions {
-		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
-			if c.LastTransitionTime.IsZero() {
-				return time.Time{}, false // as upstream: its finish time is not known
-			}
-			return c.LastTransitionTime.Add(time.Duration(*ttl) * time.Second), true
-		}
+	c := job.FinishedCondition(j.Status.Conditions)
+	if c == nil || c.LastTransitionTime.IsZero() {
+		return time.Time{}, false // as upstream: without a time, its finish time is not known
 	}
-	return time.Time{}, false
+	return c.LastTransitionTime.Add(time.Duration(*ttl) * time.Second), true
 }

@@ -128,14 +128,16 @@ func TestScriptDuration(t *testing.T) {
 			if c.lasts < 0 {
 				time.Sleep(24 * time.Hour)
 				if st := n.status(id); st.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
-					t.Errorf("%q ended: %v", c.argv, st)
+					t.Errorf("%q ended: got %v, want State %v", c.argv, st,
+						runtimeapi.ContainerState_CONTAINER_RUNNING)
 				}
 				continue
 			}
 			if c.lasts > 0 {
 				time.Sleep(c.lasts - time.Millisecond)
 				if st := n.status(id); st.State != runtimeapi.ContainerState_CONTAINER_RUNNING {
-					t.Errorf("%q ended early: %v", c.argv, st)
+					t.Errorf("%q ended early: got %v, want State %v", c.argv, st,
+						runtimeapi.ContainerState_CONTAINER_RUNNING)
 				}
 			}
 			time.Sleep(2 * time.Millisecond)

@@ -33,7 +33,7 @@ func waitsForPod(c *storagev1.StorageClass) bool {
 // comes back here. A claim that stands still is looked at again each resyncPeriod.
 func (p *Provisioner) ShouldProvision(ctx context.Context, c *v1.PersistentVolumeClaim) bool {
 	if node, chosen := c.Annotations[selectedNode]; chosen {
-		p.waits.forget(c.UID)
+		p.pendingClaims.forget(c.UID)
 		return node == p.o.NodeName
 	}
 	if c.Annotations[storageProvisioner] != p.o.Driver || c.Spec.StorageClassName == nil {
@@ -41,13 +41,14 @@ func (p *Provisioner) ShouldProvision(ctx context.Context, c *v1.PersistentVolum
 	}
 	class, err := p.o.Client.StorageV1().StorageClasses().Get(ctx, *c.Spec.StorageClassName, metav1.GetOptions{})
 	if err == nil && !waitsForPod(class) {
-		err = p.take(ctx, class, c)
+		err = p.tryProvision(ctx, class, c)
 	}
 	if err == nil || apierrors.IsConflict(err) {
-		p.waits.forget(c.UID)
+		p.pendingClaims.forget(c.UID)
 		return false
 	}
-	if ignored := (*controller.IgnoredError)(nil); !errors.As(err, &ignored) && p.waits.say(c.UID, err, time.Now()) {
+	if ignored := (*controller.IgnoredError)(nil); !errors.As(err, &ignored) &&
+		p.pendingClaims.shouldReport(c.UID, err, time.Now()) {
 		klog.FromContext(ctx).Error(err, "This node does not take a claim", "claim", klog.KObj(c))
 		p.events.Event(c, v1.EventTypeWarning, "ProvisioningFailed", err.Error())
 	}
@@ -60,8 +61,9 @@ const resyncPeriod = 30 * time.Second
 // errNoRoom is of a node whose disk has no room for a claim's volume. Another one may have it.
 var errNoRoom = errors.New("there is no room for the volume")
 
-// waits are claims that no node took, and why. The zero value is ready. Safe for concurrent use.
-type waits struct {
+// pendingClaims are claims that no node took, and why. The zero value is ready. Safe for concurrent
+// use.
+type pendingClaims struct {
 	mu sync.Mutex
 	of map[types.UID]wait
 }
@@ -75,9 +77,9 @@ type wait struct {
 // mostWaits bounds what is kept of claims that were deleted while they waited.
 const mostWaits = 1000
 
-// say tells whether users are told now why a claim waits: once of each reason, of an error at once,
-// and of missing room when no other node took the claim meanwhile.
-func (w *waits) say(claim types.UID, err error, now time.Time) bool {
+// shouldReport tells whether users are told now why a claim waits: once of each reason, of an error
+// at once, and of missing room when no other node took the claim meanwhile.
+func (w *pendingClaims) shouldReport(claim types.UID, err error, now time.Time) bool {
 	why, noRoom := err.Error(), errors.Is(err, errNoRoom)
 	if noRoom {
 		why = errNoRoom.Error() // without its numbers, which change
@@ -98,7 +100,7 @@ func (w *waits) say(claim types.UID, err error, now time.Time) bool {
 }
 
 // forget is called of a claim that waits for nothing here.
-func (w *waits) forget(claim types.UID) {
+func (w *pendingClaims) forget(claim types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.of, claim)
@@ -114,8 +116,10 @@ func allowed(terms []v1.TopologySelectorTerm, o Options) bool {
 	})
 }
 
-// take writes this node's name into the claim, if the class allows the node and there is room.
-func (p *Provisioner) take(ctx context.Context, class *storagev1.StorageClass, c *v1.PersistentVolumeClaim) error {
+// tryProvision writes this node's name into the claim, if the class allows the node and there is
+// room.
+func (p *Provisioner) tryProvision(ctx context.Context, class *storagev1.StorageClass,
+	c *v1.PersistentVolumeClaim) error {
 	if !allowed(class.AllowedTopologies, p.o) {
 		return nil
 	}

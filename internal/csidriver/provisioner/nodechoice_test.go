@@ -38,7 +38,7 @@ func TestAClassAllowsNodes(t *testing.T) {
 // Users are told once each reason for which a claim waits: of an error at once, of missing room
 // when the next look finds it still missing.
 func TestAClaimSaysOnceWhyItWaits(t *testing.T) {
-	var w waits
+	var w pendingClaims
 	at := time.Unix(1000, 0)
 	full := func(free int) error { return fmt.Errorf("%w: %d bytes", errNoRoom, free) }
 	broken := errors.New("the snapshot is not ready")
@@ -51,7 +51,7 @@ func TestAClaimSaysOnceWhyItWaits(t *testing.T) {
 		{2 * resyncPeriod, full(4), false}, {2 * resyncPeriod, broken, true}, {3 * resyncPeriod, broken, false},
 		{4 * resyncPeriod, full(3), false}, {5 * resyncPeriod, full(3), true},
 	} {
-		if got := w.say("u", step.err, at.Add(step.after)); got != step.want {
+		if got := w.shouldReport("u", step.err, at.Add(step.after)); got != step.want {
 			t.Errorf("step %d, %v: got %t, want %t", i, step.err, got, step.want)
 		}
 	}
@@ -59,11 +59,11 @@ func TestAClaimSaysOnceWhyItWaits(t *testing.T) {
 	if len(w.of) != 0 {
 		t.Errorf("a claim that is forgotten is still there: got %v, want none", w.of)
 	}
-	if !w.say("u", broken, at) {
+	if !w.shouldReport("u", broken, at) {
 		t.Error("a claim that waits again says nothing")
 	}
 	for i := range 2 * mostWaits {
-		w.say(types.UID(fmt.Sprint(i)), broken, at)
+		w.shouldReport(types.UID(fmt.Sprint(i)), broken, at)
 	}
 	if len(w.of) > mostWaits {
 		t.Errorf("%d claims are kept, want at most %d", len(w.of), mostWaits)

@@ -49,11 +49,11 @@ func driversOwn(key string) bool { return !strings.HasPrefix(key, parameterPrefi
 
 // Provisioner makes volumes.
 type Provisioner struct {
-	o      Options
-	driver csipb.ControllerClient
-	report *capacities
-	events record.EventRecorder
-	waits  waits
+	o             Options
+	driver        csipb.ControllerClient
+	report        *capacities
+	events        record.EventRecorder
+	pendingClaims pendingClaims
 }
 
 var (

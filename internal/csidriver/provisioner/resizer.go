@@ -97,13 +97,13 @@ func (r *resizer) resize(ctx context.Context, name cache.ObjectName) error {
 	}
 	want := c.Spec.Resources.Requests[v1.ResourceStorage]
 	if has := pv.Spec.Capacity[v1.ResourceStorage]; has.Cmp(want) >= 0 {
-		_, err = r.say(ctx, c, v1.PersistentVolumeClaimNodeResizePending) // its turn
+		_, err = r.updateResizeStatus(ctx, c, v1.PersistentVolumeClaimNodeResizePending) // its turn
 		return err
 	}
 	if infeasible(c) {
 		return nil
 	}
-	if c, err = r.say(ctx, c, v1.PersistentVolumeClaimControllerResizeInProgress); err != nil {
+	if c, err = r.updateResizeStatus(ctx, c, v1.PersistentVolumeClaimControllerResizeInProgress); err != nil {
 		return err
 	}
 	call, cancel := context.WithTimeout(ctx, callTimeout)
@@ -112,7 +112,7 @@ func (r *resizer) resize(ctx context.Context, name cache.ObjectName) error {
 		VolumeId: pv.Spec.CSI.VolumeHandle, CapacityRange: &csipb.CapacityRange{RequiredBytes: want.Value()}})
 	if err != nil {
 		if code := status.Code(err); code == codes.OutOfRange || code == codes.InvalidArgument {
-			_, said := r.say(ctx, c, v1.PersistentVolumeClaimControllerResizeInfeasible)
+			_, said := r.updateResizeStatus(ctx, c, v1.PersistentVolumeClaimControllerResizeInfeasible)
 			err = errors.Join(err, said)
 		}
 		return fmt.Errorf("resize volume %q by resizer %q failed: %w", pv.Name, r.o.Driver, err)
@@ -124,16 +124,16 @@ func (r *resizer) resize(ctx context.Context, name cache.ObjectName) error {
 		return err
 	}
 	if got.GetNodeExpansionRequired() {
-		_, err = r.say(ctx, c, v1.PersistentVolumeClaimNodeResizePending)
+		_, err = r.updateResizeStatus(ctx, c, v1.PersistentVolumeClaimNodeResizePending)
 		return err
 	}
-	_, err = claims.UpdateStatus(ctx, grown(c), metav1.UpdateOptions{})
+	_, err = claims.UpdateStatus(ctx, withResizeFinished(c), metav1.UpdateOptions{})
 	return err
 }
 
-// grown is the claim when its volume has the size asked for. Conditions that are not of a resize
-// stay.
-func grown(c *v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim {
+// withResizeFinished is the claim when its volume has the size asked for. Conditions that are not
+// of a resize stay.
+func withResizeFinished(c *v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim {
 	c = c.DeepCopy()
 	if c.Status.Capacity == nil {
 		c.Status.Capacity = v1.ResourceList{}
@@ -151,19 +151,20 @@ func grown(c *v1.PersistentVolumeClaim) *v1.PersistentVolumeClaim {
 	return c
 }
 
-// say writes into the claim's status how far its growth is, unless it says so already.
-func (r *resizer) say(ctx context.Context, c *v1.PersistentVolumeClaim,
+// updateResizeStatus writes into the claim's status how far its growth is, unless it says so
+// already.
+func (r *resizer) updateResizeStatus(ctx context.Context, c *v1.PersistentVolumeClaim,
 	how v1.ClaimResourceStatus) (*v1.PersistentVolumeClaim, error) {
-	next := progressed(c, how, metav1.Now())
+	next := withResizeStatus(c, how, metav1.Now())
 	if next == nil {
 		return c, nil
 	}
 	return r.o.Client.CoreV1().PersistentVolumeClaims(c.Namespace).UpdateStatus(ctx, next, metav1.UpdateOptions{})
 }
 
-// progressed is the claim with the status of its growth, as the external-resizer writes it; nil
-// when it has that already.
-func progressed(c *v1.PersistentVolumeClaim, how v1.ClaimResourceStatus,
+// withResizeStatus is the claim with the status of its growth, as the external-resizer writes it;
+// nil when it has that already.
+func withResizeStatus(c *v1.PersistentVolumeClaim, how v1.ClaimResourceStatus,
 	now metav1.Time) *v1.PersistentVolumeClaim {
 	want, allocated := c.Spec.Resources.Requests[v1.ResourceStorage], c.Status.AllocatedResources[v1.ResourceStorage]
 	if c.Status.AllocatedResourceStatuses[v1.ResourceStorage] == how && allocated.Cmp(want) == 0 {

@@ -22,7 +22,7 @@ func TestTheClaimSaysHowFarItsGrowthIs(t *testing.T) {
 		{v1.PersistentVolumeClaimControllerResizeInProgress, v1.PersistentVolumeClaimResizing},
 		{v1.PersistentVolumeClaimNodeResizePending, v1.PersistentVolumeClaimFileSystemResizePending},
 	} {
-		next := progressed(c, step.how, metav1.Now())
+		next := withResizeStatus(c, step.how, metav1.Now())
 		if next == nil {
 			t.Fatalf("%s is not written", step.how)
 		}
@@ -34,13 +34,13 @@ func TestTheClaimSaysHowFarItsGrowthIs(t *testing.T) {
 		if got := next.Status.Conditions; len(got) != 2 || got[0].Type != "Other" || got[1].Type != step.condition {
 			t.Errorf("got conditions %v, want Other and %s", got, step.condition)
 		}
-		if again := progressed(next, step.how, metav1.Now()); again != nil {
+		if again := withResizeStatus(next, step.how, metav1.Now()); again != nil {
 			t.Errorf("%s is written again", step.how)
 		}
 		c = next
 	}
 	c.Spec.Resources.Requests[v1.ResourceStorage] = resource.MustParse("3Gi")
-	if progressed(c, v1.PersistentVolumeClaimNodeResizePending, metav1.Now()) == nil {
+	if withResizeStatus(c, v1.PersistentVolumeClaimNodeResizePending, metav1.Now()) == nil {
 		t.Error("a bigger request is not written")
 	}
 }
@@ -51,8 +51,8 @@ func TestAnInfeasibleSizeIsLeftAlone(t *testing.T) {
 	c := &v1.PersistentVolumeClaim{}
 	c.Spec.Resources.Requests = v1.ResourceList{v1.ResourceStorage: resource.MustParse("2Gi")}
 	c.Status.Phase = v1.ClaimBound
-	doing := progressed(c, v1.PersistentVolumeClaimControllerResizeInProgress, metav1.Now())
-	is := progressed(doing, v1.PersistentVolumeClaimControllerResizeInfeasible, metav1.Now())
+	doing := withResizeStatus(c, v1.PersistentVolumeClaimControllerResizeInProgress, metav1.Now())
+	is := withResizeStatus(doing, v1.PersistentVolumeClaimControllerResizeInfeasible, metav1.Now())
 	if infeasible(c) || infeasible(doing) || !infeasible(is) {
 		t.Errorf("got %t, %t and %t, want only the last infeasible", infeasible(c), infeasible(doing), infeasible(is))
 	}
@@ -90,7 +90,7 @@ func TestAGrownClaimKeepsOthersConditions(t *testing.T) {
 		v1.PersistentVolumeClaimNodeResizeError, v1.PersistentVolumeClaimVolumeModifyingVolume} {
 		c.Status.Conditions = append(c.Status.Conditions, v1.PersistentVolumeClaimCondition{Type: condition})
 	}
-	got := grown(c)
+	got := withResizeFinished(c)
 	if size := got.Status.Capacity[v1.ResourceStorage]; size.String() != "2Gi" {
 		t.Errorf("got %s, want 2Gi", &size)
 	}

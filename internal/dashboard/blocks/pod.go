@@ -108,7 +108,7 @@ func ending(p *corev1.Pod) (string, time.Time, bool) {
 }
 
 func nodeLost(p *corev1.Pod) (string, time.Time, bool) {
-	c := condition(p, corev1.PodReady)
+	c := pod.Condition(p, corev1.PodReady)
 	lost := p.Status.Reason == "NodeLost" || c != nil && c.Status != corev1.ConditionTrue &&
 		c.Reason == "NodeStatusUnknown" || p.Status.Phase == corev1.PodUnknown
 	return "a word of node " + p.Spec.NodeName, time.Time{}, lost
@@ -125,18 +125,18 @@ func unscheduled(p *corev1.Pod) (string, time.Time, bool) {
 		}
 		return "scheduling gates " + strings.Join(names, ", "), time.Time{}, true
 	}
-	if c := condition(p, corev1.PodScheduled); c != nil && c.Message != "" {
+	if c := pod.Condition(p, corev1.PodScheduled); c != nil && c.Message != "" {
 		return c.Message, c.LastTransitionTime.Time, true
 	}
 	return "the scheduler " + p.Spec.SchedulerName, time.Time{}, true
 }
 
-// patient are reasons for which a container waits while nothing failed.
-var patient = []string{"ContainerCreating", "PodInitializing", ""}
+// normalWaitingReasons are the reasons for which a container waits while nothing failed.
+var normalWaitingReasons = []string{"ContainerCreating", "PodInitializing", ""}
 
 func failing(p *corev1.Pod) (string, time.Time, bool) {
 	for _, s := range statuses(p) {
-		if w := s.State.Waiting; w != nil && !slices.Contains(patient, w.Reason) {
+		if w := s.State.Waiting; w != nil && !slices.Contains(normalWaitingReasons, w.Reason) {
 			return "container " + s.Name + ": " + join(w.Reason, w.Message), time.Time{}, true
 		}
 		if t := s.State.Terminated; t != nil && t.ExitCode != 0 && p.Status.Phase != corev1.PodPending {
@@ -148,7 +148,7 @@ func failing(p *corev1.Pod) (string, time.Time, bool) {
 }
 
 func ready(p *corev1.Pod) (string, time.Time, bool) {
-	c := condition(p, corev1.PodReady)
+	c := pod.Condition(p, corev1.PodReady)
 	if c == nil || c.Status != corev1.ConditionTrue {
 		return "", time.Time{}, false
 	}
@@ -174,14 +174,14 @@ func starting(p *corev1.Pod) (string, time.Time, bool) {
 			return "container " + s.Name + ": " + w.Message, time.Time{}, true
 		}
 	}
-	if c := condition(p, corev1.PodReadyToStartContainers); c == nil || c.Status != corev1.ConditionTrue {
+	if c := pod.Condition(p, corev1.PodReadyToStartContainers); c == nil || c.Status != corev1.ConditionTrue {
 		return "node " + p.Spec.NodeName + ": sandbox, network and volumes", time.Time{}, true
 	}
 	return "node " + p.Spec.NodeName + ": images and containers", time.Time{}, true
 }
 
 func notReady(p *corev1.Pod) (string, time.Time, bool) {
-	c := condition(p, corev1.PodReady)
+	c := pod.Condition(p, corev1.PodReady)
 	if c == nil {
 		return "its first status", time.Time{}, true
 	}
@@ -193,15 +193,6 @@ func notReady(p *corev1.Pod) (string, time.Time, bool) {
 
 func statuses(p *corev1.Pod) []corev1.ContainerStatus {
 	return append(slices.Clone(p.Status.InitContainerStatuses), p.Status.ContainerStatuses...)
-}
-
-func condition(p *corev1.Pod, typ corev1.PodConditionType) *corev1.PodCondition {
-	for i := range p.Status.Conditions {
-		if p.Status.Conditions[i].Type == typ {
-			return &p.Status.Conditions[i]
-		}
-	}
-	return nil
 }
 
 // join is reason and message with a colon between them, without what is empty.

@@ -60,7 +60,7 @@ func (c *Cluster) AttachmentsOn(node, namespace, claim string) (out DriverVolume
 	}
 	seen := map[string]bool{}
 	for _, p := range list[*corev1.Pod](c, "Pod") {
-		if p.Spec.NodeName != node || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed {
+		if p.Spec.NodeName != node || pod.IsTerminal(p) {
 			continue
 		}
 		for _, x := range c.claimsOf(p) {

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // besideUnplaced finds a Pod that has to be placed beside others of which none has a node itself,
@@ -69,7 +71,7 @@ func (c *Cluster) waitsBeside(p *corev1.Pod) []besideTerm {
 		placed := s.Matches(labels.Set(p.Labels)) // the first of its own kind needs nobody
 		for _, x := range in[*corev1.Pod](c, "Pod", p.Namespace) {
 			if x.Name == p.Name || !s.Matches(labels.Set(x.Labels)) ||
-				x.Status.Phase == corev1.PodSucceeded || x.Status.Phase == corev1.PodFailed {
+				pod.IsTerminal(x) {
 				continue
 			}
 			placed = placed || x.Spec.NodeName != ""

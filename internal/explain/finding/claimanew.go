@@ -20,9 +20,9 @@ type patchOp struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// anew reports whether an object's fields can only be changed by making it anew, which loses
-// nothing: Pods, Jobs, claims that are not bound yet, and templates of claims for devices.
-func anew(o Object, x metav1.Object) bool {
+// requiresRecreate reports whether an object's fields can only be changed by making it anew, which
+// loses nothing: Pods, Jobs, claims that are not bound yet, and templates of claims for devices.
+func requiresRecreate(o Object, x metav1.Object) bool {
 	switch o.Kind {
 	case "Pod", "Job", "ResourceClaimTemplate":
 		return true
@@ -36,7 +36,7 @@ func anew(o Object, x metav1.Object) bool {
 func fixed(o Object, x metav1.Object, field string) bool {
 	switch o.Kind {
 	case "PersistentVolumeClaim":
-		return !anew(o, x)
+		return !requiresRecreate(o, x)
 	case "PersistentVolume":
 		return true
 	case "StatefulSet":

@@ -25,8 +25,8 @@ func NextStart(j *batchv1.CronJob, now time.Time) (time.Time, error) {
 	return schedule.Next(now), nil
 }
 
-// far is how long until the next start is worth a word.
-const far = 40 * 24 * time.Hour
+// longWait is how long until the next start is worth a word.
+const longWait = 40 * 24 * time.Hour
 
 // cronJob finds a CronJob that starts nothing: never, or not in time.
 func cronJob(c *Cluster, o metav1.Object, self Object) []Finding {
@@ -58,7 +58,7 @@ func cronJob(c *Cluster, o metav1.Object, self Object) []Finding {
 		f.Remedies = []Remedy{{Say: "give it a schedule that comes, every day at midnight for instance",
 			Run: []string{kubectl(self, "patch", `--type=merge -p '{"spec":{"schedule":"0 0 * * *"}}'`)}}}
 		out = append(out, f)
-	case next.Sub(c.Now) > far:
+	case next.Sub(c.Now) > longWait:
 		f.Code, f.Severity = "ScheduleFar", Note
 		f.Message = fmt.Sprintf("CronJob %s starts its next Job on %s only, in %d days.", self.Name,
 			next.UTC().Format("2 January 2006"), int(next.Sub(c.Now).Hours()/24))

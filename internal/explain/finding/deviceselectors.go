@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // How the scheduler tells that a selector of devices could not be evaluated, and what it read.
@@ -28,10 +30,8 @@ func deviceSelectors(c *Cluster, o metav1.Object, self Object) []Finding {
 		return nil
 	}
 	words := ""
-	for _, x := range p.Status.Conditions {
-		if x.Type == corev1.PodScheduled && x.Status == corev1.ConditionFalse {
-			words = x.Message
-		}
+	if x := pod.Condition(p, corev1.PodScheduled); x != nil && x.Status == corev1.ConditionFalse {
+		words = x.Message
 	}
 	m := selectorWords.FindStringSubmatch(words)
 	if m == nil {

@@ -75,7 +75,7 @@ func furtherReferences(o metav1.Object) []Reference {
 			return podReferences(&x.Spec.Template.Spec, x.Namespace, "spec.template.spec")
 		}
 	case *corev1.PodTemplate:
-		return weakly(podReferences(&x.Template.Spec, x.Namespace, "template.spec"))
+		return optionalReferences(podReferences(&x.Template.Spec, x.Namespace, "template.spec"))
 	case *storagev1.CSIStorageCapacity:
 		return []Reference{{Field: "storageClassName", To: Object{"StorageClass", "", x.StorageClassName}, Weak: true,
 			Stage: StageVolume}}

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // owners finds an owner that is not there: the garbage collector deletes the object.
@@ -207,7 +209,7 @@ func fullNode(c *Cluster, o metav1.Object, self Object) []Finding {
 	most, known := n.Status.Allocatable[corev1.ResourcePods]
 	var have int64
 	for _, p := range list[*corev1.Pod](c, "Pod") {
-		if p.Spec.NodeName == n.Name && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		if p.Spec.NodeName == n.Name && !pod.IsTerminal(p) {
 			have++
 		}
 	}

@@ -16,8 +16,8 @@ func expressionText(e corev1.NodeSelectorRequirement) string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Key, e.Operator, strings.Join(e.Values, ",")))
 }
 
-// meeting are the names of the nodes that meet all expressions.
-func meeting(nodes []*corev1.Node, all ...corev1.NodeSelectorRequirement) []string {
+// matchingNodes are the names of the nodes that meet all expressions.
+func matchingNodes(nodes []*corev1.Node, all ...corev1.NodeSelectorRequirement) []string {
 	var out []string
 	for _, n := range nodes {
 		if !slices.ContainsFunc(all, func(e corev1.NodeSelectorRequirement) bool { return !fulfils(n.Labels, e) }) {
@@ -27,11 +27,11 @@ func meeting(nodes []*corev1.Node, all ...corev1.NodeSelectorRequirement) []stri
 	return out
 }
 
-// without is the remedy for an expression that no node meets together with the others of its term:
-// to drop it, where a node meets those.
-func (c *Cluster) without(self Object, t corev1.NodeSelectorTerm, at string, j int) []Remedy {
+// dropExpression is the remedy for an expression that no node meets together with the others of its
+// term: to drop it, where a node meets those.
+func (c *Cluster) dropExpression(self Object, t corev1.NodeSelectorTerm, at string, j int) []Remedy {
 	rest := slices.Delete(slices.Clone(t.MatchExpressions), j, j+1)
-	names := meeting(list[*corev1.Node](c, "Node"), rest...)
+	names := matchingNodes(list[*corev1.Node](c, "Node"), rest...)
 	if len(rest) == 0 || len(names) == 0 {
 		return nil
 	}
@@ -41,21 +41,22 @@ func (c *Cluster) without(self Object, t corev1.NodeSelectorTerm, at string, j i
 		Run: c.patchCommand(self, fmt.Sprintf(`[{"op":"remove","path":%s}]`, jsonText(pointer(field))))}}
 }
 
-// contradicting finds two expressions of a term that some nodes meet each, and none both.
-func (c *Cluster) contradicting(self Object, t corev1.NodeSelectorTerm, at string) (Finding, bool) {
+// conflictingExpressions finds two expressions of a term that some nodes meet each, and none both.
+func (c *Cluster) conflictingExpressions(self Object, t corev1.NodeSelectorTerm, at string) (Finding, bool) {
 	nodes := list[*corev1.Node](c, "Node")
 	all := t.MatchExpressions
 	for j := range all {
 		for k := j + 1; k < len(all); k++ {
-			if len(meeting(nodes, all[j], all[k])) > 0 {
+			if len(matchingNodes(nodes, all[j], all[k])) > 0 {
 				continue
 			}
 			return Finding{Code: "NodeLabelMissing", Stage: StagePlacement, Object: self,
 				Field: fmt.Sprintf("%s.matchExpressions[%d]", at, k), Value: expressionText(all[k]),
 				Message: fmt.Sprintf("%s %s demands %s and %s of one node (%s): nodes that meet the first are %s, "+
 					"those that meet the second %s, and none meets both.", self.Kind, self.Name, expressionText(all[j]),
-					expressionText(all[k]), at, joined(meeting(nodes, all[j])), joined(meeting(nodes, all[k]))),
-				Remedies: c.without(self, t, at, k)}, true
+					expressionText(all[k]), at, joined(matchingNodes(nodes, all[j])),
+					joined(matchingNodes(nodes, all[k]))),
+				Remedies: c.dropExpression(self, t, at, k)}, true
 		}
 	}
 	return Finding{}, false

@@ -222,7 +222,7 @@ func (c *Cluster) patchCommand(o Object, patch string) []string {
 		return nil
 	}
 	patch = shellquote.Quoted(patch)
-	if !anew(o, x) {
+	if !requiresRecreate(o, x) {
 		return c.withoutItsJobs(o, x, []string{kubectl(o, "patch", "--type=json -p "+patch)})
 	}
 	drop := ""

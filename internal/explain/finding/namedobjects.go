@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// weakly are references of which the object starts without what they name.
-func weakly(list []Reference) []Reference {
+// optionalReferences are references of which the object starts without what they name.
+func optionalReferences(list []Reference) []Reference {
 	for i := range list {
 		list[i].Weak = true
 	}

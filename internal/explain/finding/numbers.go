@@ -17,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/workload"
+	jobutil "github.com/gantry-project/gantry/internal/job"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // contradiction is a number of an object that leaves another one without effect, or without time.
@@ -125,11 +127,9 @@ func deadlineShorterThanSleep(_ *Cluster, o metav1.Object, self Object) []contra
 func finished(o metav1.Object) bool {
 	switch x := o.(type) {
 	case *corev1.Pod:
-		return x.Status.Phase == corev1.PodSucceeded || x.Status.Phase == corev1.PodFailed
+		return pod.IsTerminal(x)
 	case *batchv1.Job:
-		return slices.ContainsFunc(x.Status.Conditions, func(c batchv1.JobCondition) bool {
-			return c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed)
-		})
+		return jobutil.IsFinished(x)
 	}
 	return false
 }

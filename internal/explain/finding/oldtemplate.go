@@ -50,7 +50,7 @@ func (c *Cluster) oldRevisionWaits(s *appsv1.StatefulSet, self Object) []Finding
 		revision := p.Labels[appsv1.ControllerRevisionHashLabelKey]
 		n, err := strconv.Atoi(strings.TrimPrefix(p.Name, s.Name+"-"))
 		if err != nil || int32(n)-start < partition || revision == newest || pod.IsReady(p) ||
-			p.DeletionTimestamp != nil || pod.IsTerminal(p) || c.Now.Sub(p.CreationTimestamp.Time) < settleTime {
+			!pod.IsActive(p) || c.Now.Sub(p.CreationTimestamp.Time) < settleTime {
 			continue
 		}
 		of := objectOf("Pod", p)
@@ -72,7 +72,7 @@ func (c *Cluster) templateNewer(s *appsv1.ReplicaSet, self Object) []Finding {
 	var old []Object
 	var field, value, was string
 	for _, p := range owned[*corev1.Pod](c, "Pod", s) {
-		if p.DeletionTimestamp != nil || pod.IsTerminal(p) || !c.ofOlderTemplate(p, s) {
+		if !pod.IsActive(p) || !c.ofOlderTemplate(p, s) {
 			continue // of the newest template; what differs was changed by admission
 		}
 		if at, new, old1 := templateDiffers(&s.Spec.Template.Spec, &p.Spec); at != "" {

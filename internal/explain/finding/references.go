@@ -192,7 +192,8 @@ func podReferences(s *corev1.PodSpec, ns, at string) []Reference {
 	}
 	for i := range s.EphemeralContainers {
 		c := corev1.Container(s.EphemeralContainers[i].EphemeralContainerCommon)
-		out = append(out, weakly(containerReferences(&c, ns, fmt.Sprintf("%s.ephemeralContainers[%d]", at, i)))...)
+		out = append(out, optionalReferences(containerReferences(&c, ns,
+			fmt.Sprintf("%s.ephemeralContainers[%d]", at, i)))...)
 	}
 	return append(out, affinityNamespaces(s.Affinity, at+".affinity")...)
 }

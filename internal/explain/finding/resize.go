@@ -20,7 +20,7 @@ import (
 // the request that grew, with what the node has.
 func resize(c *Cluster, o metav1.Object, self Object) []Finding {
 	p, ok := o.(*corev1.Pod)
-	if !ok || p.DeletionTimestamp != nil || pod.IsTerminal(p) {
+	if !ok || !pod.IsActive(p) {
 		return nil
 	}
 	i := slices.IndexFunc(p.Status.Conditions, func(x corev1.PodCondition) bool {

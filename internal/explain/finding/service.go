@@ -166,10 +166,8 @@ func (c *Cluster) underWay(p *corev1.Pod) bool {
 	if c.Now.Sub(p.CreationTimestamp.Time) > 3*settleTime/2 || p.Status.Phase == corev1.PodFailed {
 		return false
 	}
-	for _, cond := range p.Status.Conditions {
-		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
-			return false
-		}
+	if cond := pod.Condition(p, corev1.PodScheduled); cond != nil && cond.Status == corev1.ConditionFalse {
+		return false
 	}
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		w := s.State.Waiting

@@ -212,7 +212,7 @@ func nodeExpressions(c *Cluster, self Object, terms []corev1.NodeSelectorTerm, a
 			}
 			term := fmt.Sprintf("%s[%d]", at, i)
 			f := c.nodeExpression(self, e, fmt.Sprintf("%s.matchExpressions[%d]", term, j))
-			f.Remedies = append(f.Remedies, c.without(self, t, term, j)...)
+			f.Remedies = append(f.Remedies, c.dropExpression(self, t, term, j)...)
 			out = append(out, f)
 		}
 		for j, e := range t.MatchFields {
@@ -233,7 +233,7 @@ func nodeExpressions(c *Cluster, self Object, terms []corev1.NodeSelectorTerm, a
 		if len(out) > before {
 			continue
 		}
-		f, found := c.contradicting(self, t, fmt.Sprintf("%s[%d]", at, i))
+		f, found := c.conflictingExpressions(self, t, fmt.Sprintf("%s[%d]", at, i))
 		if !found {
 			return nil // this term may be met
 		}

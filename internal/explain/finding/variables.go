@@ -160,7 +160,7 @@ func (c *Cluster) variable(x place, t text, name string, have []string) Finding 
 			"and the container has no variable of that name: the text stays as it is.", t.field, x.c.Name, name)}
 	near, how := Near(name, have)
 	if near == "" {
-		near, how = partly(name, have)
+		near, how = nameWithPrefix(name, have)
 	}
 	if near != "" {
 		f.Want = "$(" + near + ")"
@@ -171,9 +171,9 @@ func (c *Cluster) variable(x place, t text, name string, have []string) Finding 
 	return f
 }
 
-// partly returns the one name of have that is want with something before or behind it, as a prefix
-// of envFrom puts there, or the other way round; empty when there is none, or several.
-func partly(want string, have []string) (name, differs string) {
+// nameWithPrefix returns the one name of have that is want with something before or behind it, as a
+// prefix of envFrom puts there, or the other way round; empty when there is none, or several.
+func nameWithPrefix(want string, have []string) (name, differs string) {
 	for _, h := range slices.Sorted(slices.Values(have)) {
 		short, long := want, h
 		if len(h) < len(want) {

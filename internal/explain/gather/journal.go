@@ -17,6 +17,7 @@ import (
 	"github.com/gantry-project/gantry/internal/explain"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/journal/remote"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/trace"
 )
 
@@ -129,10 +130,6 @@ func justScheduled(in *explain.In) bool {
 	if ruled || in.Pod == nil || in.Pod.Spec.NodeName == "" {
 		return false
 	}
-	for _, c := range in.Pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled {
-			return in.Now.Sub(c.LastTransitionTime.Time) < 5*time.Second
-		}
-	}
-	return false
+	c := pod.Condition(in.Pod, corev1.PodScheduled)
+	return c != nil && in.Now.Sub(c.LastTransitionTime.Time) < 5*time.Second
 }

@@ -86,7 +86,7 @@ func addNodePressure(ctx context.Context, client kubernetes.Interface, ask expla
 	if ask.Asked {
 		places = len(n.Pods)
 	}
-	explain.WithNodePressure(a, ask, nodepressure.Foresee(n, places))
+	explain.WithNodePressure(a, ask, nodepressure.Forecast(n, places))
 	return nil
 }
 

@@ -111,7 +111,7 @@ func Domains(p *v1.Pod, c v1.TopologySpreadConstraint, snap *snapshot.Snapshot) 
 		for _, info := range n.GetPods() {
 			other := info.GetPod()
 			differs := func(k string) bool { return other.Labels[k] != p.Labels[k] }
-			if other.Namespace == p.Namespace && other.DeletionTimestamp == nil && !pod.IsTerminal(other) &&
+			if other.Namespace == p.Namespace && pod.IsActive(other) &&
 				selector.Matches(labels.Set(other.Labels)) && !slices.ContainsFunc(same, differs) {
 				counts[d]++
 			}

@@ -84,7 +84,7 @@ func TestBoundHoldsInMemoryAndOnDisk(t *testing.T) {
 	}
 	st := r.Stats()
 	if st.Bytes > limit || st.Entries == 0 {
-		t.Fatalf("bound broken: %+v", st)
+		t.Fatalf("bound broken: got %+v, want Bytes at most %v and Entries other than 0", st, limit)
 	}
 	if got := r.Read(journal.Query{Name: "4999"}); len(got) != 1 {
 		t.Fatalf("newest entry forgotten: got %d, want 1", len(got))

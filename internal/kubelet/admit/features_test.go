@@ -49,7 +49,7 @@ func TestDeclaredFeaturesOfAChange(t *testing.T) {
 	const want = "Pod requires node features that are not available: InPlacePodLevelResourcesVerticalScaling"
 	if refusal := admit.CheckUpdate(sized("1"), sized("2"), []string{"ExtendWebSocketsToKubelet"}); refusal == nil ||
 		refusal.Detail != want {
-		t.Errorf("a resize of the Pod: %+v", refusal)
+		t.Errorf("a resize of the Pod: got %+v, want one that is set and Detail %v", refusal, want)
 	}
 	if refusal := admit.CheckUpdate(sized("1"), sized("1"), []string{"ExtendWebSocketsToKubelet"}); refusal != nil {
 		t.Errorf("no change: %+v, want nil", refusal)

@@ -44,7 +44,7 @@ type Deps struct {
 	Store     Store
 	Events    *events.Recorder
 	Journal   journal.Sink
-	Meter     *metrics.Metrics // may be nil
+	Metrics   *metrics.Metrics // may be nil
 }
 
 // Manager gives the node's room away. Make one with New.
@@ -104,7 +104,7 @@ func (m *Manager) request(r pendingResize) (refusal *reason.Refusal, decided boo
 			before, r.Since = a.Pod, a.Since
 		}
 		if !r.resumed {
-			m.d.Meter.ResizeRequested(before, r.Pod)
+			m.d.Metrics.ResizeRequested(before, r.Pod)
 		}
 		a = &r
 		m.pending[r.Pod.UID] = a

@@ -58,12 +58,10 @@ func (z *PodAllocation) Admitted(ctx context.Context, p *v1.Pod, before bool) {
 	z.record = podactions.AllocationRecord{Allocated: pod.AllocationOf(p), Applied: podplan.Applied{},
 		Generation: p.Generation}
 	if before {
-		for _, c := range p.Status.Conditions {
-			if c.Type == v1.PodResizePending && c.Status == v1.ConditionTrue {
-				z.pending = &podstatus.Resize{Reason: c.Reason, Message: c.Message, Generation: c.ObservedGeneration}
-				if c.Reason == v1.PodReasonDeferred {
-					z.deferredAt = c.LastTransitionTime.Time
-				}
+		if c := pod.Condition(p, v1.PodResizePending); c != nil && c.Status == v1.ConditionTrue {
+			z.pending = &podstatus.Resize{Reason: c.Reason, Message: c.Message, Generation: c.ObservedGeneration}
+			if c.Reason == v1.PodReasonDeferred {
+				z.deferredAt = c.LastTransitionTime.Time
 			}
 		}
 		g, ok, err := z.m.d.Store.Load(z.uid)
@@ -166,7 +164,7 @@ func (z *PodAllocation) put(f journal.Fact) { z.m.d.Journal.Put(z.ref, f) }
 // resolved counts the end of a deferred resize.
 func (z *PodAllocation) resolved(p *v1.Pod, how string, now time.Time) {
 	if !z.deferredAt.IsZero() {
-		z.m.d.Meter.ResizeDeferred(p, how, now.Sub(z.deferredAt))
+		z.m.d.Metrics.ResizeDeferred(p, how, now.Sub(z.deferredAt))
 		z.deferredAt = time.Time{}
 	}
 }
@@ -174,10 +172,8 @@ func (z *PodAllocation) resolved(p *v1.Pod, how string, now time.Time) {
 // pendingSince is from when the Pod's resize waits, which a kubelet before this one may have
 // written down.
 func pendingSince(in podplan.In) time.Time {
-	for _, c := range in.Pod.Status.Conditions {
-		if c.Type == v1.PodResizePending {
-			return c.LastTransitionTime.Time
-		}
+	if c := pod.Condition(in.Pod, v1.PodResizePending); c != nil {
+		return c.LastTransitionTime.Time
 	}
 	return in.Now
 }
@@ -207,7 +203,7 @@ func (z *PodAllocation) refused(p *v1.Pod, refusal *reason.Refusal) {
 		z.deferredAt = time.Now()
 	}
 	if refusal.Code == reason.ResizeInfeasible {
-		z.m.d.Meter.ResizeInfeasible(refusal.Detail)
+		z.m.d.Metrics.ResizeInfeasible(refusal.Detail)
 	}
 	z.put(journal.Waiting{For: fmt.Sprintf("its new size (%s): %s", refusal.Code, refusal.Detail), Since: time.Now(),
 		Next: nextStep(refusal.Code), Fix: refusal.Fix})

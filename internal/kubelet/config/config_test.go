@@ -84,7 +84,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("podLogsDir %s, want /var/log/pods", c.PodLogsDir)
 	}
 	if len(l.Inert) != 0 {
-		t.Errorf("defaults are reported: %v", l.Inert)
+		t.Errorf("defaults are reported: got %v, want none", l.Inert)
 	}
 	if c := load(t,
 		Sources{File: write(t, t.TempDir(), "c.yaml", "maxParallelImagePulls: 4\nnodeStatusUpdateFrequency: 3s\n")}).

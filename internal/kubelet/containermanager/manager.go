@@ -65,7 +65,7 @@ func New(c Config) (*Manager, error) {
 	var err error
 	if m.Topology, err = topologymanager.New(topologymanager.Config{
 		Policy: k.TopologyManagerPolicy, Scope: k.TopologyManagerScope, Options: k.TopologyManagerPolicyOptions,
-		PodLevel: c.Gate("PodLevelResourceManagers") && c.Gate("PodLevelResources"), Meter: c.Metrics,
+		PodLevel: c.Gate("PodLevelResourceManagers") && c.Gate("PodLevelResources"), Metrics: c.Metrics,
 	}, topologymanager.NUMAInfo{Nodes: c.Machine.NodeIDs(), Distances: c.Machine.Distances()}); err != nil {
 		return nil, fmt.Errorf("topologyManagerPolicy, topologyManagerScope or topologyManagerPolicyOptions: %w", err)
 	}
@@ -76,13 +76,13 @@ func New(c Config) (*Manager, error) {
 	if m.CPU, err = cpumanager.New(cpumanager.Config{
 		Policy: k.CPUManagerPolicy, Options: k.CPUManagerPolicyOptions, Gate: c.Gate,
 		Reserved: *c.NodeReserved.Cpu(), ReservedSystemCPUs: reserved, Directory: c.Directory,
-		TopologyPolicy: m.Topology.PolicyName(), Affinity: m.Topology.GetAffinity, Meter: c.Metrics,
+		TopologyPolicy: m.Topology.PolicyName(), Affinity: m.Topology.GetAffinity, Metrics: c.Metrics,
 	}, c.Machine); err != nil {
 		return nil, fmt.Errorf("cpuManagerPolicy or cpuManagerPolicyOptions: %w", err)
 	}
 	if m.Memory, err = memorymanager.New(memorymanager.Config{
 		Policy: k.MemoryManagerPolicy, Gate: c.Gate, NodeReserved: c.NodeReserved, ReservedMemory: k.ReservedMemory,
-		Directory: c.Directory, Affinity: m.Topology.GetAffinity, Meter: c.Metrics,
+		Directory: c.Directory, Affinity: m.Topology.GetAffinity, Metrics: c.Metrics,
 	}, c.Machine); err != nil {
 		return nil, fmt.Errorf("memoryManagerPolicy or reservedMemory: %w", err)
 	}

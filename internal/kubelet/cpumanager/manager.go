@@ -35,11 +35,11 @@ type Config struct {
 	TopologyPolicy     string        // topologyManagerPolicy
 	// Affinity is what the topology manager decided for a container.
 	Affinity func(pod types.UID, container string) topologymanager.Hint
-	Meter    Meter // may be nil
+	Metrics  Metrics // may be nil
 }
 
-// Meter counts allocations.
-type Meter interface {
+// Metrics counts allocations.
+type Metrics interface {
 	// CPUPinning counts a container or Pod that was given exclusive CPUs, or not.
 	CPUPinning(failed bool)
 	// CPUPool are how many CPUs are free to be given away and how many are exclusive, all and by
@@ -159,11 +159,11 @@ func (m *Manager) change(f func(s *state.State) error) error {
 }
 
 func (m *Manager) count() {
-	if m.c.Meter == nil || m.policy == nil {
+	if m.c.Metrics == nil || m.policy == nil {
 		return
 	}
 	all := m.state.All()
-	m.c.Meter.CPUPool(m.policy.available(&m.state).Size(), all.Size(), m.policy.byNode(all))
+	m.c.Metrics.CPUPool(m.policy.available(&m.state).Size(), all.Size(), m.policy.byNode(all))
 }
 
 // GetTopologyHints implements topologymanager.HintProvider.
@@ -207,7 +207,7 @@ func (m *Manager) GetPodTopologyHints(pod *v1.Pod) map[string][]topologymanager.
 	if n == 0 {
 		return nil
 	}
-	if m.policy.whole(pod) && sharedPool(pod) != nil {
+	if m.policy.usesPodLevelResources(pod) && sharedPool(pod) != nil {
 		return cpuHints([]topologymanager.Hint{})
 	}
 	has := cpuset.New()
@@ -270,15 +270,15 @@ func (m *Manager) Allocate(pod *v1.Pod, c *v1.Container) error {
 
 // pinned counts an allocation.
 func (m *Manager) pinned(got cpuset.CPUSet, err error) {
-	if m.c.Meter == nil {
+	if m.c.Metrics == nil {
 		return
 	}
-	m.c.Meter.CPUPinning(err != nil)
+	m.c.Metrics.CPUPinning(err != nil)
 	if m.policy.o.FullPhysicalCPUs {
-		m.c.Meter.AlignedResources("container", "physical_cpu", err != nil)
+		m.c.Metrics.AlignedResources("container", "physical_cpu", err != nil)
 	}
 	if err == nil && m.t.SharesUncore(got) {
-		m.c.Meter.AlignedResources("container", "uncore_cache", false)
+		m.c.Metrics.AlignedResources("container", "uncore_cache", false)
 	}
 }
 
@@ -286,7 +286,7 @@ func (m *Manager) pinned(got cpuset.CPUSet, err error) {
 func (m *Manager) AllocatePod(pod *v1.Pod) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.policy == nil || !m.policy.whole(pod) {
+	if m.policy == nil || !m.policy.usesPodLevelResources(pod) {
 		return nil
 	}
 	if _, has := m.state.Pods[string(pod.UID)]; has || podRequest(pod, true) == 0 {

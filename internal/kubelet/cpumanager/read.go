@@ -9,8 +9,10 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// whole tells whether a Pod is given CPUs as a whole.
-func (p *static) whole(pd *v1.Pod) bool { return p.podLevel && pod.HasPodLevelResources(pd) }
+// usesPodLevelResources tells whether a Pod is given CPUs as a whole.
+func (p *static) usesPodLevelResources(pd *v1.Pod) bool {
+	return p.podLevel && pod.HasPodLevelResources(pd)
+}
 
 // Static tells whether the policy gives CPUs away: cpusets are set only then.
 func (m *Manager) Static() bool { return m.policy != nil }
@@ -62,5 +64,6 @@ func (m *Manager) HasExclusiveCPUs(p *v1.Pod, c *v1.Container) bool {
 	if _, ok := m.state.Exclusive(string(p.UID), c.Name); m.policy == nil || !ok {
 		return false
 	}
-	return !m.policy.whole(p) || resource.GuaranteedContainer(c) && integral(c.Resources.Limits[v1.ResourceCPU])
+	return !m.policy.usesPodLevelResources(p) ||
+		resource.GuaranteedContainer(c) && integral(c.Resources.Limits[v1.ResourceCPU])
 }

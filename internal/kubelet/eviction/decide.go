@@ -99,7 +99,7 @@ func Decide(in In) Decision {
 		}
 	}
 	for _, t := range d.State.ThresholdsMet {
-		if isNews(in.Observations[t.Signal], in.State.Last, t.Signal) {
+		if hasNewerStats(in.Observations[t.Signal], in.State.Last, t.Signal) {
 			d.Thresholds = append(d.Thresholds, t)
 		}
 	}
@@ -124,8 +124,8 @@ func thresholdsMet(list []Threshold, seen Observations, reclaim bool) []Threshol
 	return out
 }
 
-// isNews tells whether an observation is younger than the last one; one without a time is.
-func isNews(o Observation, last Observations, s Signal) bool {
+// hasNewerStats tells whether an observation is younger than the last one; one without a time is.
+func hasNewerStats(o Observation, last Observations, s Signal) bool {
 	before, known := last[s]
 	return !known || o.At.IsZero() || o.At.After(before.At)
 }

@@ -57,7 +57,7 @@ func (g Gain) next(in In, starved []Threshold) Gain {
 	}
 	if t := g.Pending; t != nil {
 		o, seen := in.Observations[t.Signal]
-		if !seen || !isNews(o, in.State.Last, t.Signal) {
+		if !seen || !hasNewerStats(o, in.State.Last, t.Signal) {
 			return g
 		}
 		g.Pending = nil

@@ -33,11 +33,11 @@ type Config struct {
 	Directory      string                      // of the checkpoint: the kubelet's
 	// Affinity is what the topology manager decided for a container.
 	Affinity func(pod types.UID, container string) topologymanager.Hint
-	Meter    Meter // may be nil
+	Metrics  Metrics // may be nil
 }
 
-// Meter counts allocations.
-type Meter interface {
+// Metrics counts allocations.
+type Metrics interface {
 	// MemoryPinning counts a container or Pod that was given exclusive memory, or not.
 	MemoryPinning(failed bool)
 }
@@ -180,7 +180,7 @@ func (m *Manager) GetPodTopologyHints(p *v1.Pod) map[string][]topologymanager.Hi
 	if err != nil || len(r) == 0 {
 		return nil
 	}
-	if m.whole(p) && sharedPool(p) != nil {
+	if m.usesPodLevelResources(p) && sharedPool(p) != nil {
 		out := map[string][]topologymanager.Hint{}
 		for name := range r {
 			out[string(name)] = []topologymanager.Hint{}
@@ -195,7 +195,9 @@ func (m *Manager) GetPodTopologyHints(p *v1.Pod) map[string][]topologymanager.Hi
 	return hints(m.state.Machine, nil, r)
 }
 
-func (m *Manager) whole(p *v1.Pod) bool { return m.podLevel && pod.HasPodLevelResources(p) }
+func (m *Manager) usesPodLevelResources(p *v1.Pod) bool {
+	return m.podLevel && pod.HasPodLevelResources(p)
+}
 
 func (m *Manager) reusableOf(uid types.UID) reusable {
 	if m.reusePod != uid {
@@ -223,8 +225,8 @@ func (m *Manager) Allocate(p *v1.Pod, c *v1.Container) error {
 		return allocate(s, m.reusableOf(p.UID),
 			allocation{pod: p, container: c, request: r, affinity: m.c.Affinity(p.UID, c.Name)})
 	})
-	if m.c.Meter != nil {
-		m.c.Meter.MemoryPinning(err != nil)
+	if m.c.Metrics != nil {
+		m.c.Metrics.MemoryPinning(err != nil)
 	}
 	if err != nil {
 		return err
@@ -245,14 +247,14 @@ func (m *Manager) noteReusable(p *v1.Pod, c *v1.Container, list []state.Block) {
 func (m *Manager) AllocatePod(p *v1.Pod) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if _, has := m.state.Pods[string(p.UID)]; has || !m.applies(p) || !m.whole(p) {
+	if _, has := m.state.Pods[string(p.UID)]; has || !m.applies(p) || !m.usesPodLevelResources(p) {
 		return nil
 	}
 	err := m.change(func(s *state.State) error {
 		return allocatePod(s, p, m.c.Affinity(p.UID, pod.ContainersInOrder(p)[0].Name))
 	})
-	if m.c.Meter != nil {
-		m.c.Meter.MemoryPinning(err != nil)
+	if m.c.Metrics != nil {
+		m.c.Metrics.MemoryPinning(err != nil)
 	}
 	return err
 }
@@ -335,7 +337,7 @@ func (m *Manager) GetPodMemory(uid types.UID) []state.Block {
 // HasOwnMemory tells whether a container has memory that the other containers of its Pod do not
 // use.
 func (m *Manager) HasOwnMemory(p *v1.Pod, c *v1.Container) bool {
-	return len(m.GetMemory(p.UID, c.Name)) > 0 && (!m.whole(p) || resource.GuaranteedContainer(c))
+	return len(m.GetMemory(p.UID, c.Name)) > 0 && (!m.usesPodLevelResources(p) || resource.GuaranteedContainer(c))
 }
 
 // GetAllocatableMemory is the memory that can be given away, by node and kind; none with the policy

@@ -160,7 +160,7 @@ func TestProbeMetrics(t *testing.T) {
 		`prober_probe_duration_seconds_count{container="c",namespace="a",pod="p",probe_type="Liveness"} 1`)
 	log.Put(pod, journal.Released{})
 	if text := scrape(t, m.ProbesHandler()); strings.Contains(text, "prober_probe") {
-		t.Errorf("a Pod that is gone has probes: %s", text)
+		t.Errorf("a Pod that is gone has probes: got %s, want it free of %q", text, "prober_probe")
 	}
 }
 

@@ -93,7 +93,7 @@ func (m *Metrics) AlignedResources(scope, boundary string, failed bool) {
 	}
 }
 
-// TopologyAdmission implements topologymanager.Meter.
+// TopologyAdmission implements topologymanager.Metrics.
 func (m *Metrics) TopologyAdmission(scope string, aligned, admitted bool, took time.Duration) {
 	if m == nil {
 		return

@@ -185,7 +185,7 @@ func count(pods []*v1.Pod) podCounts {
 			t.mirror++
 		}
 		t.desired[static]++
-		if p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed {
+		if !pod.IsTerminal(p) {
 			t.active[static]++
 		}
 		t.ephemeral += float64(len(p.Spec.EphemeralContainers))

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // volumePlugins are upstream's names of what serves a kind of volume; a kind is the field of the
@@ -154,7 +155,7 @@ func (s storageWork) actual() map[string]float64 {
 func desired(pods []*v1.Pod, kind func(*v1.Volume) string) map[string]float64 {
 	out := map[string]float64{}
 	for _, p := range pods {
-		if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+		if pod.IsTerminal(p) {
 			continue
 		}
 		for i := range p.Spec.Volumes {

@@ -138,16 +138,6 @@ func setCondition(s *v1.NodeStatus, now time.Time, c v1.NodeCondition) {
 	s.Conditions = append(s.Conditions, c)
 }
 
-// ready says whether the status' Ready condition is true.
-func ready(s v1.NodeStatus) bool {
-	for _, c := range s.Conditions {
-		if c.Type == v1.NodeReady {
-			return c.Status == v1.ConditionTrue
-		}
-	}
-	return false
-}
-
 // changed says whether b tells something a does not, heartbeat times apart.
 func changed(a, b v1.NodeStatus) bool {
 	plain := func(s v1.NodeStatus) *v1.NodeStatus {

@@ -43,7 +43,7 @@ func TestExternalCloudProvider(t *testing.T) {
 			t.Errorf("taints %v", n.Spec.Taints)
 		}
 		if ip := n.Annotations["alpha.kubernetes.io/provided-node-ip"]; ip != "192.0.2.7" {
-			t.Errorf("provided address %q", ip)
+			t.Errorf("provided address: got %q, want %q", ip, "192.0.2.7")
 		}
 		if a := n.Status.Addresses; len(a) != 2 || a[0].Address != "192.0.2.7" {
 			t.Errorf("addresses before the provider came: %v", a)
@@ -74,7 +74,7 @@ func TestRuntimeHandlers(t *testing.T) {
 		<-w.r.Ready()
 		s := w.node().Status
 		if s.Features == nil || s.Features.SupplementalGroupsPolicy == nil {
-			t.Errorf("features %+v", s.Features)
+			t.Errorf("features: got %+v, want one that is set and SupplementalGroupsPolicy set", s.Features)
 		}
 		var names []string
 		for _, h := range s.RuntimeHandlers {

@@ -162,7 +162,7 @@ func TestRegistration(t *testing.T) {
 			}
 		}
 		if len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Key != "dedicated" {
-			t.Errorf("taints %v", n.Spec.Taints)
+			t.Errorf("taints: got %v, want one of them and [0].Key dedicated", n.Spec.Taints)
 		}
 		s := n.Status
 		for name, want := range map[v1.ResourceName]string{"cpu": "2", "memory": "4Gi", "pods": "110",
@@ -172,7 +172,7 @@ func TestRegistration(t *testing.T) {
 			}
 		}
 		if q := s.Allocatable[v1.ResourceMemory]; q.String() != "3Gi" {
-			t.Errorf("allocatable memory %s", q.String())
+			t.Errorf("allocatable memory: got %s, want %s", q.String(), "3Gi")
 		}
 		if got := s.Addresses; len(got) != 2 || got[0].Address != "192.0.2.7" || got[1].Type != v1.NodeHostName ||
 			got[1].Address != "node-1" {
@@ -184,7 +184,7 @@ func TestRegistration(t *testing.T) {
 			t.Errorf("got info %+v, want containerd 2.4.2, v1.37.2, linux, and no user namespace", s.NodeInfo)
 		}
 		if s.DaemonEndpoints.KubeletEndpoint.Port != 10250 {
-			t.Errorf("port %d", s.DaemonEndpoints.KubeletEndpoint.Port)
+			t.Errorf("port: got %d, want 10250", s.DaemonEndpoints.KubeletEndpoint.Port)
 		}
 		if len(s.Images) != 2 || !slices.Equal(s.Images[0].Names,
 			[]string{"registry.example/big:1", "registry.example/big:2"}) {
@@ -591,7 +591,7 @@ func TestRestartReconciles(t *testing.T) {
 			t.Errorf("uid %s labels %v", n.UID, n.Labels)
 		}
 		if !n.Spec.Unschedulable || len(n.Spec.Taints) != 1 || n.Spec.Taints[0].Key != "kept" {
-			t.Errorf("spec %+v", n.Spec)
+			t.Errorf("spec: got %+v, want Unschedulable true and Taints of length 1 and Taints[0].Key kept", n.Spec)
 		}
 		if q := n.Status.Allocatable["example.com/widget"]; q.String() != "3" {
 			t.Errorf("the extended resource is lost: %v", n.Status.Allocatable)

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	nodeutil "k8s.io/component-helpers/node/util"
 	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/node"
 )
 
 func uid(s string) types.UID { return types.UID(s) }
@@ -158,7 +160,7 @@ func (r *Reporter) recordWrite(before v1.NodeStatus, after *v1.Node) {
 	r.lastPosted = time.Now()
 	r.node.Store(after)
 	r.reportChanges(before, after.Status)
-	if ready(after.Status) && !r.wasReady() {
+	if node.IsReady(after) && !r.wasReady() {
 		close(r.ready)
 		if r.opts.Started != nil && !r.registered.IsZero() {
 			r.opts.Started(r.attempt, r.registered, time.Now())

@@ -357,6 +357,6 @@ func TestTerminationMessage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := terminationMessage(s); got != "" {
-		t.Errorf("a success falls back to logs: %q", got)
+		t.Errorf("a success falls back to logs: got %q, want it empty", got)
 	}
 }

@@ -529,7 +529,7 @@ func TestSecurity(t *testing.T) {
 		t.Errorf("the default is %v", d)
 	}
 	if d := call.seccomp(nil, true); d.ProfileType != runtimeapi.SecurityProfile_Unconfined {
-		t.Errorf("privileged is %v", d)
+		t.Errorf("privileged: got %v, want ProfileType %v", d, runtimeapi.SecurityProfile_Unconfined)
 	}
 	zero := int64(0)
 	call.pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{RunAsUser: &zero, RunAsNonRoot: &yes}

@@ -38,7 +38,7 @@ func (c *operation) runHook(ctx context.Context, m podplan.Member, id string, h 
 		}
 	case h.Sleep != nil:
 		if err := sleep(ctx, time.Duration(h.Sleep.Seconds)*time.Second); err != nil {
-			c.executor.d.Hooks.Meter.SleepEndedEarly()
+			c.executor.d.Hooks.Metrics.SleepEndedEarly()
 			return fmt.Errorf("Sleep lifecycle hook (%d) %s - error: %w", h.Sleep.Seconds, subject, err)
 		}
 	}
@@ -74,7 +74,7 @@ func (c *operation) httpHook(ctx context.Context, m podplan.Member, g *v1.HTTPGe
 	if c.get(plain) != nil {
 		return err
 	}
-	c.executor.d.Hooks.Meter.HookFellBackToHTTP()
+	c.executor.d.Hooks.Metrics.HookFellBackToHTTP()
 	c.executor.d.Events.Pod(c.pod, v1.EventTypeWarning, "LifecycleHTTPFallback",
 		fmt.Sprintf("request to HTTPS lifecycle hook %s got HTTP response, retry with HTTP succeeded", req.URL.Host))
 	return nil

@@ -23,9 +23,10 @@ func TestSandboxHasResourcesAndOverhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := l.Resources; r.CpuShares != 512 || r.CpuQuota != 100000 || r.MemoryLimitInBytes != 128<<20 {
-		t.Errorf("the containers' part: %v", r)
+		t.Errorf("the containers' part: got %v, want CpuShares 512 and CpuQuota 100000 and MemoryLimitInBytes %v", r,
+			128<<20)
 	}
 	if r := l.Overhead; r.CpuShares != 256 || r.CpuQuota != 25000 || r.MemoryLimitInBytes != 32<<20 {
-		t.Errorf("the overhead: %v", r)
+		t.Errorf("the overhead: got %v, want CpuShares 256 and CpuQuota 25000 and MemoryLimitInBytes %v", r, 32<<20)
 	}
 }

@@ -98,12 +98,12 @@ type Deps struct {
 
 // Hooks are what lifecycle hooks need.
 type Hooks struct {
-	HTTP  *http.Client
-	Meter HookMeter
+	HTTP    *http.Client
+	Metrics HookMetrics
 }
 
-// HookMeter counts what happens to lifecycle hooks; metrics.Metrics does.
-type HookMeter interface {
+// HookMetrics counts what happens to lifecycle hooks; metrics.Metrics does.
+type HookMetrics interface {
 	// HookFellBackToHTTP counts a hook for which HTTPS did not do and HTTP did.
 	HookFellBackToHTTP()
 	// SleepEndedEarly counts a sleep that was not slept to its end.

@@ -85,7 +85,8 @@ func (l Limits) afterUnhealthy(c, before *Container, now time.Time) (ok bool, ca
 	return !now.Before(before.Finished.Add(d)), l.grow(d)
 }
 
-// BackOffMessage is the waiting message of a container in crash back-off.
+// BackOffMessage is upstream's message of a container that waits in crash back-off; d is the whole
+// delay, printed as time.Duration prints it ("5m0s"), and not what is left of it.
 func BackOffMessage(pod *v1.Pod, container string, d time.Duration) string {
 	return fmt.Sprintf("back-off %s restarting failed container=%s pod=%s", d, container, FullName(pod))
 }

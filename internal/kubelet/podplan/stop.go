@@ -3,8 +3,6 @@ package podplan
 import (
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
@@ -49,8 +47,7 @@ func EffectiveTermination(in In) *Termination {
 		return end
 	}
 	_, done := Outcome(in.Pod, in.Observed)
-	if ph := in.Pod.Status.Phase; done || ph == v1.PodSucceeded || ph == v1.PodFailed ||
-		!in.Facts.ContainersStopped.IsZero() {
+	if done || pod.IsTerminal(in.Pod) || !in.Facts.ContainersStopped.IsZero() {
 		own.Cause = Finished
 		add(own)
 	}

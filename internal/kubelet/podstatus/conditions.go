@@ -225,7 +225,7 @@ func addDisruption(in In, s *v1.PodStatus) {
 // resizeConditions are the conditions of a resize that waits or is under way; a Pod that has ended
 // has none.
 func resizeConditions(in In, phase v1.PodPhase) []v1.PodCondition {
-	if phase == v1.PodFailed || phase == v1.PodSucceeded {
+	if pod.IsPhaseTerminal(phase) {
 		return nil
 	}
 	var out []v1.PodCondition

@@ -77,7 +77,7 @@ func Generate(in In) v1.PodStatus {
 	if in.Refusal != nil {
 		return refused(in, s)
 	}
-	if ph := in.Pod.Status.Phase; (ph == v1.PodFailed || ph == v1.PodSucceeded) && len(in.Observed.Containers) == 0 {
+	if vocab.IsTerminal(in.Pod) && len(in.Observed.Containers) == 0 {
 		return s // ended before it began, or so long ago that nobody knows more
 	}
 	addresses(in, &s)
@@ -87,7 +87,7 @@ func Generate(in In) v1.PodStatus {
 	if shown == v1.PodFailed && s.Phase != shown && in.End != nil && in.End.Reason != "" {
 		s.Reason, s.Message = in.End.Reason, in.End.Message
 	}
-	victim := (shown == v1.PodFailed || shown == v1.PodSucceeded) && s.Phase != shown && in.End != nil &&
+	victim := vocab.IsPhaseTerminal(shown) && s.Phase != shown && in.End != nil &&
 		in.End.Victim != ""
 	s.Phase = shown
 	if !in.Facts.ContainersStopped.IsZero() && noAppContainers(in) {
@@ -119,8 +119,8 @@ func refused(in In, s v1.PodStatus) v1.PodStatus {
 // Phase derives the phase, whether or not it may be shown yet.
 // https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-phase
 func Phase(in In, s v1.PodStatus) v1.PodPhase {
-	if old := in.Pod.Status.Phase; old == v1.PodFailed || old == v1.PodSucceeded {
-		return old // terminal phases stay
+	if vocab.IsTerminal(in.Pod) {
+		return in.Pod.Status.Phase // terminal phases stay
 	}
 	outcome, done := podplan.Outcome(in.Pod, in.Observed)
 	switch {
@@ -236,7 +236,7 @@ func stoppedPhase(s v1.PodStatus) v1.PodPhase {
 
 // holdPhase keeps the phase from becoming terminal while something of the Pod may still run.
 func holdPhase(in In, phase v1.PodPhase) v1.PodPhase {
-	if (phase == v1.PodFailed || phase == v1.PodSucceeded) && in.Facts.ContainersStopped.IsZero() {
+	if vocab.IsPhaseTerminal(phase) && in.Facts.ContainersStopped.IsZero() {
 		if in.Pod.Status.Phase == "" {
 			return v1.PodPending
 		}

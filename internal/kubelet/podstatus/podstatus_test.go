@@ -70,7 +70,8 @@ func TestStatusOfARunningPod(t *testing.T) {
 			"2 and QOSClass PodQOSBestEffort", s)
 	}
 	if s.ContainerStatuses[0].Name != "a" || s.ContainerStatuses[0].ContainerID != "containerd://id-a" {
-		t.Errorf("statuses stand by name: %+v", s.ContainerStatuses)
+		t.Errorf("statuses stand by name: got %+v, want [0].Name a and [0].ContainerID containerd://id-a",
+			s.ContainerStatuses)
 	}
 	for _, k := range []v1.PodConditionType{v1.PodReadyToStartContainers, v1.PodInitialized, v1.ContainersReady,
 		v1.PodReady, v1.PodScheduled} {
@@ -202,7 +203,7 @@ func TestWhatOthersWriteStays(t *testing.T) {
 		change()
 		s := podstatus.Generate(in)
 		if d := cmp.Diff(others, s.Conditions[:len(others)]); d != "" {
-			t.Errorf("%s: the kubelet wrote others' conditions: %s", name, d)
+			t.Errorf("%s: the kubelet wrote others' conditions: got %s, want it empty", name, d)
 		}
 		if s.NominatedNodeName != "elsewhere" || len(s.ResourceClaimStatuses) != 1 ||
 			*s.ResourceClaimStatuses[0].ResourceClaimName != "c" {
@@ -404,7 +405,7 @@ func TestRefusedPodStatus(t *testing.T) {
 	}
 	in.Pod.Status, in.Refusal, in.Facts = s, nil, podplan.Facts{Accepted: now, ContainersStopped: now}
 	if diff := cmp.Diff(s, podstatus.Generate(in)); diff != "" {
-		t.Errorf("a restarted kubelet changed it: %s", diff)
+		t.Errorf("a restarted kubelet changed it: got %s, want it empty", diff)
 	}
 }
 
@@ -476,7 +477,7 @@ func TestPodIPIsReportedWithFirstContainer(t *testing.T) {
 	}
 	in.RunningHooks = nil
 	if s := podstatus.Generate(in); s.PodIP != "10.0.0.9" {
-		t.Errorf("once it runs: %q", s.PodIP)
+		t.Errorf("once it runs: got %q, want %q", s.PodIP, "10.0.0.9")
 	}
 	in.Observed.Containers, in.Waiting = nil, map[string]podstatus.WaitingReason{"a": {Reason: "ErrImagePull"}}
 	if s := podstatus.Generate(in); s.PodIP != "10.0.0.9" {
@@ -484,6 +485,6 @@ func TestPodIPIsReportedWithFirstContainer(t *testing.T) {
 	}
 	in.Pod.Spec.HostNetwork, in.Waiting, in.Observed = true, nil, podplan.Observed{}
 	if s := podstatus.Generate(in); s.PodIP != "192.0.2.1" {
-		t.Errorf("on the host's network it is known from the start: %q", s.PodIP)
+		t.Errorf("on the host's network it is known from the start: got %q, want %q", s.PodIP, "192.0.2.1")
 	}
 }

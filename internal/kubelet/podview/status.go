@@ -6,6 +6,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podstatus"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // statusChanges tells what changed between two statuses: phase and conditions.
@@ -89,10 +90,8 @@ func overlay(s, api v1.PodStatus) v1.PodStatus {
 		owned[c] = true
 	}
 	var out []v1.PodCondition
-	for _, c := range s.Conditions {
-		if c.Type == v1.DisruptionTarget && isTerminal(s.Phase) {
-			owned[c.Type] = true // it came with the terminal phase; the API may not have it yet
-		}
+	if pod.IsPhaseTerminal(s.Phase) && pod.Condition(&v1.Pod{Status: s}, v1.DisruptionTarget) != nil {
+		owned[v1.DisruptionTarget] = true // it came with the terminal phase; the API may not have it yet
 	}
 	for _, c := range api.Conditions {
 		if !owned[c.Type] {
@@ -107,10 +106,8 @@ func overlay(s, api v1.PodStatus) v1.PodStatus {
 	s.Conditions = out
 	s.NominatedNodeName, s.ResourceClaimStatuses, s.ExtendedResourceClaimStatus = api.NominatedNodeName,
 		api.ResourceClaimStatuses, api.ExtendedResourceClaimStatus
-	if isTerminal(api.Phase) && s.Phase != api.Phase {
+	if pod.IsPhaseTerminal(api.Phase) && s.Phase != api.Phase {
 		s.Phase, s.Reason, s.Message = api.Phase, api.Reason, api.Message
 	}
 	return s
 }
-
-func isTerminal(p v1.PodPhase) bool { return p == v1.PodFailed || p == v1.PodSucceeded }

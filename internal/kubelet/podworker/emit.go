@@ -11,6 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/podview"
 	"github.com/gantry-project/gantry/internal/kubelet/podworker/planrunner"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // emit states a fact about the Pod p. It is the only call that does: journal, event, log line and
@@ -24,7 +25,7 @@ func (w *worker) emit(ctx context.Context, p *v1.Pod, f journal.Fact) {
 	d.Journal.Put(w.ref, f)
 	switch f := f.(type) {
 	case journal.Accepted:
-		d.Meter.Admitted(p)
+		d.Metrics.Admitted(p)
 	case journal.Refused:
 		d.Events.Pod(p, v1.EventTypeWarning, f.Reason, f.Message)
 		klog.FromContext(ctx).Info("Pod refused", "reason", f.Reason, "detail", f.Message)
@@ -49,7 +50,7 @@ func (w *worker) emitAll(ctx context.Context, desired *UpdatePodOptions, p *v1.P
 // the end, so this is an event without a fact.
 func (w *worker) emitDeadlineExceeded(in podplan.In) {
 	s := in.Pod.Status
-	if (s.Phase == v1.PodSucceeded || s.Phase == v1.PodFailed) && s.Reason != podplan.DeadlineReason {
+	if pod.IsPhaseTerminal(s.Phase) && s.Reason != podplan.DeadlineReason {
 		return // it had ended before
 	}
 	if end := podplan.EffectiveTermination(in); end != nil && end.Reason == podplan.DeadlineReason &&

@@ -20,7 +20,7 @@ func (w *worker) execute(ctx context.Context, desired *UpdatePodOptions, plan po
 	w.emit(ctx, p, plan.Fact())
 	w.view, _ = podview.Next(w.view, podview.PlanStarted{Do: plan.Do, Observed: w.runtime.seen})
 	startedAt, what := time.Now(), operation(desired, plan)
-	defer func() { w.pool.d.Meter.PodWorkerDone(what, time.Since(startedAt)) }()
+	defer func() { w.pool.d.Metrics.PodWorkerDone(what, time.Since(startedAt)) }()
 	hooksCtx, endHooks := context.WithCancel(ctx)
 	defer endHooks()
 	ctx, cancel := context.WithCancel(ctx)
@@ -31,7 +31,7 @@ func (w *worker) execute(ctx context.Context, desired *UpdatePodOptions, plan po
 	state := w.stateFor(desired, plan.Do)
 	run := planrunner.Start(ctx, planrunner.Plan{Do: plan.Do, Job: job, Actions: w.pool.d.Actions,
 		Begin:   func(what string, limit time.Duration) func() { return w.beginStep(state, what, limit) },
-		Resized: w.pool.d.Meter.Resized})
+		Resized: w.pool.d.Metrics.Resized})
 	for {
 		select {
 		case h := <-hooks:

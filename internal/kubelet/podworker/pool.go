@@ -38,7 +38,7 @@ func New(d Deps) *Pool {
 		leftovers: map[types.UID]leftoverPod{}, pendingRestarts: map[types.UID]UpdatePodOptions{},
 		steps: newStepTracker(d.Journal)}
 	p.allocations = allocation.New(allocation.Deps{Admit: d.Admit, Resize: d.Resize, OtherPods: p.otherPods,
-		Store: d.Allocations, Events: d.Events, Journal: d.Journal, Meter: d.Meter})
+		Store: d.Allocations, Events: d.Events, Journal: d.Journal, Metrics: d.Metrics})
 	return p
 }
 
@@ -224,7 +224,7 @@ func (p *Pool) removeWorker(w *worker) {
 	delete(p.workers, w.uid)
 	if n, back := p.pendingRestarts[w.uid]; back {
 		delete(p.pendingRestarts, w.uid)
-		p.d.Meter.StaticPodRestarted()
+		p.d.Metrics.StaticPodRestarted()
 		p.startWorker(n)
 	}
 }
@@ -266,7 +266,8 @@ func (w *worker) PublishAllocation(a pod.Allocation) {
 	})
 }
 
-// Wake has the worker look again.
+// Wake has the worker look at its Pod again, since the runtime may have changed. It does not wait;
+// several calls before the worker runs are one. Any goroutine may call it.
 func (w *worker) Wake() { w.mailbox.Wake(wakeRuntime) }
 
 // otherPods are the Pods that take part of the node: admitted, by this kubelet or the one before

@@ -86,7 +86,7 @@ type Deps struct {
 	// it (syncFrequency); 0: never
 	ResyncInterval time.Duration
 	Readings
-	Meter *metrics.Metrics // counts what is admitted and resized; may be nil
+	Metrics *metrics.Metrics // counts what is admitted and resized; may be nil
 }
 
 // Readings are what is measured of a Pod or told of it; nil: nothing is known.

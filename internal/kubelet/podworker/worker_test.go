@@ -138,14 +138,14 @@ func TestNewestUpdateWins(t *testing.T) {
 func TestAStaticPodThatIsThereAgainIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := begin(t, map[string]time.Duration{"furnish": time.Second})
-		p.d.Meter = metrics.New()
+		p.d.Metrics = metrics.New()
 		static := testPod("1", "")
 		static.Annotations = map[string]string{"kubernetes.io/config.source": "file"}
 		p.UpdatePod(UpdatePodOptions{Pod: static, Source: "file"})
 		time.Sleep(2 * time.Second)
 		restarted := func() string {
 			to := httptest.NewRecorder()
-			p.d.Meter.Handler().ServeHTTP(to, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+			p.d.Metrics.Handler().ServeHTTP(to, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 			var out []string
 			for line := range strings.Lines(to.Body.String()) {
 				if strings.HasPrefix(line, "kubelet_restarted_pods_total") {
@@ -390,7 +390,7 @@ func TestAContainerIsShownToRunWhileTheNextStarts(t *testing.T) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if c := s.status.ContainerStatuses; len(c) != 2 || c[0].State.Running == nil || c[1].State.Running != nil {
-			t.Errorf("shown: %+v", c)
+			t.Errorf("shown: got %+v, want 2 of them and [0].State.Running set and [1].State.Running nil", c)
 		}
 	})
 }

@@ -218,7 +218,7 @@ func TestLateAnswers(t *testing.T) {
 		{4 * time.Second, 10 * time.Second, false}, {5 * time.Second, 10 * time.Second, true},
 	} {
 		if got := probe.IsLate(tc.late, probe.Spec{Period: tc.period}); got != tc.want {
-			t.Errorf("%v late of %v: %v", tc.late, tc.period, got)
+			t.Errorf("%v late of %v: got %v, want %v", tc.late, tc.period, got, tc.want)
 		}
 	}
 }

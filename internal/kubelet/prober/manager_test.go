@@ -242,7 +242,7 @@ func TestReadinessFlips(t *testing.T) {
 		}
 		time.Sleep(100 * time.Second)
 		if w.changed != 3 {
-			t.Errorf("equal answers are reported as changes: %d", w.changed)
+			t.Errorf("equal answers are reported as changes: got %d, want 3", w.changed)
 		}
 		a.Forget("u")
 	})
@@ -675,7 +675,7 @@ func TestProbeResultsSurviveARestart(t *testing.T) {
 			Ready: true, Started: true}}, prober.NotEnding)
 		for _, k := range []probe.Kind{probe.Startup, probe.Readiness, probe.Liveness} {
 			if healthOf(a, k) != probe.Healthy {
-				t.Errorf("%s begins %v", k, healthOf(a, k))
+				t.Errorf("%s begins: got %v, want %v", k, healthOf(a, k), probe.Healthy)
 			}
 		}
 		time.Sleep(6 * time.Second)

@@ -82,8 +82,8 @@ func (w *worker) stop() {
 	}
 }
 
-// question is one question, as it is put.
-type question struct {
+// probeRun is one question, as it is put.
+type probeRun struct {
 	probe.Target
 	spec   probe.Spec
 	late   time.Duration
@@ -98,21 +98,21 @@ func (w *worker) doProbe() {
 		return
 	}
 	startedAt := time.Now()
-	a := probe.Answer{Outcome: w.ask(q), Late: q.late}
+	a := probe.Answer{Outcome: w.runProbeWithRetries(q), Late: q.late}
 	a.Took = time.Since(startedAt)
 	w.manager.report(w.count(q, a))
 }
 
 // begin notes that the question is put; false: it is not to be put any longer.
-func (w *worker) begin() (q question, ok bool) {
+func (w *worker) begin() (q probeRun, ok bool) {
 	w.manager.mu.Lock()
 	defer w.manager.mu.Unlock()
 	if w.ctx.Err() != nil || w.state.AwaitsStartup || w.state.Finished {
-		return question{}, false
+		return probeRun{}, false
 	}
 	now := time.Now()
 	w.state.LastProbed = now
-	q = question{spec: w.spec(), late: now.Sub(w.dueAt), podEnd: w.podEnd}
+	q = probeRun{spec: w.spec(), late: now.Sub(w.dueAt), podEnd: w.podEnd}
 	q.Target = probe.Target{
 		Probe: probe.ProbeOf(w.container, w.key.Kind), Pod: w.pod, Container: w.container,
 		ContainerID: w.running.ID, PodIP: w.podIP, Timeout: q.spec.Timeout,
@@ -120,8 +120,8 @@ func (w *worker) begin() (q question, ok bool) {
 	return q, true
 }
 
-// ask puts the question, again when it could not be put.
-func (w *worker) ask(q question) (o probe.Outcome) {
+// runProbeWithRetries puts the question, again when it could not be put.
+func (w *worker) runProbeWithRetries(q probeRun) (o probe.Outcome) {
 	ctx := w.probeContext(q)
 	for range maxProbeRetries {
 		if o = w.manager.d.Probers.probe(ctx, q.Target); o.Err == nil || probe.ContainerGone(o.Err) ||
@@ -134,7 +134,7 @@ func (w *worker) ask(q question) (o probe.Outcome) {
 
 // count counts an answer, sets the timer of the next question, and returns what is to be reported
 // of it.
-func (w *worker) count(q question, a probe.Answer) report {
+func (w *worker) count(q probeRun, a probe.Answer) report {
 	w.manager.mu.Lock()
 	defer w.manager.mu.Unlock()
 	r := report{pod: w.pod, key: w.key, answer: a}
@@ -157,7 +157,7 @@ func (w *worker) count(q question, a probe.Answer) report {
 // whatever becomes of the container and its Pod, so that readiness is true to the end. In v1.36 a
 // command was given up with its worker and never begun in a Pod that somebody stops: readiness
 // stayed what it was, and an event said so.
-func (w *worker) probeContext(q question) context.Context {
+func (w *worker) probeContext(q probeRun) context.Context {
 	switch {
 	case q.Probe.Exec == nil, !w.manager.d.V136:
 		return context.WithoutCancel(w.ctx)

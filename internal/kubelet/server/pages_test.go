@@ -134,7 +134,7 @@ func TestNodeLogs(t *testing.T) {
 		}
 	}
 	if code, body := w.get("/logs/"); code != 200 || !strings.Contains(body, "messages") {
-		t.Errorf("the directory: %d %s", code, body)
+		t.Errorf("the directory: got %d %s, want 200 and it to contain %q", code, body, "messages")
 	}
 	for _, path := range []string{"/logs/out", "/logs/none", "/logs/..%2fsecret"} {
 		if code, body := w.get(path); code == 200 || strings.Contains(body, "secret\n") {

@@ -231,7 +231,8 @@ func TestStreamRefusals(t *testing.T) {
 	expect.Eventually(w, "container exits", func() bool { return strings.Contains(w.fake.Dump(), "exited") })
 	if code, body := w.request(w.config, http.MethodPost, "/exec/default/web/app?output=1&command=ls"); code != 500 ||
 		!strings.Contains(body, "CONTAINER_EXITED") {
-		t.Errorf("exec in an exited container: %d %s", code, body)
+		t.Errorf("exec in an exited container: got %d %s, want 500 and it to contain %q", code, body,
+			"CONTAINER_EXITED")
 	}
 	w.run("up", map[string]string{"app": "run"})
 	if code, body := w.request(w.config, http.MethodPost, "/exec/default/up/app?output=1&command=ls"); code != 400 &&

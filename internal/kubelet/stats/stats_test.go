@@ -256,7 +256,7 @@ func TestSummaryFromTheRuntime(t *testing.T) {
 	}
 	p := s.Summary().Pods
 	if len(p) != 1 || p[0].PodRef.UID != "u1" || len(p[0].Containers) != 1 {
-		t.Fatalf("pods %+v", p)
+		t.Fatalf("pods: got %+v, want one of them and [0].PodRef.UID u1 and [0].Containers of length 1", p)
 	}
 	c := p[0].Containers[0]
 	if c.Name != "app" || *c.Memory.WorkingSetBytes != 8<<20 || *c.Memory.UsageBytes != 8<<20 ||

@@ -23,11 +23,11 @@ type Config struct {
 	Options map[string]string // topologyManagerPolicyOptions
 	// PodLevel allocates for Pods with pod-level resources (PodLevelResourceManagers).
 	PodLevel bool
-	Meter    Meter // may be nil
+	Metrics  Metrics // may be nil
 }
 
-// Meter counts admissions.
-type Meter interface {
+// Metrics counts admissions.
+type Metrics interface {
 	// TopologyAdmission counts a Pod that was admitted or refused. Aligned: the policy guarantees
 	// one NUMA node; scope is the configured one.
 	TopologyAdmission(scope string, aligned, admitted bool, took time.Duration)
@@ -40,7 +40,7 @@ type Manager struct {
 	scope     string
 	podLevel  bool
 	numa      NUMAInfo
-	meter     Meter
+	metrics   Metrics
 	providers []HintProvider
 
 	mu       sync.Mutex
@@ -49,7 +49,7 @@ type Manager struct {
 
 // New checks the configuration against the machine. The errors are upstream's.
 func New(c Config, numa NUMAInfo) (*Manager, error) {
-	m := &Manager{scope: c.Scope, podLevel: c.PodLevel, numa: numa, meter: c.Meter,
+	m := &Manager{scope: c.Scope, podLevel: c.PodLevel, numa: numa, metrics: c.Metrics,
 		affinity: map[types.UID]map[string]Hint{}}
 	switch c.Policy {
 	case kubelet.NoneTopologyManagerPolicy, "":
@@ -111,8 +111,8 @@ func (m *Manager) setAffinity(pod types.UID, container string, h Hint) {
 func (m *Manager) Admit(pod *v1.Pod) *reason.Refusal {
 	begun := time.Now()
 	err := m.admit(pod)
-	if m.meter != nil {
-		m.meter.TopologyAdmission(m.scope, m.policy.Name == kubelet.SingleNumaNodeTopologyManagerPolicy, err == nil,
+	if m.metrics != nil {
+		m.metrics.TopologyAdmission(m.scope, m.policy.Name == kubelet.SingleNumaNodeTopologyManagerPolicy, err == nil,
 			time.Since(begun))
 	}
 	return refusalOf(err)

@@ -213,7 +213,7 @@ func TestCheckPod(t *testing.T) {
 		pod := &v1.Pod{}
 		change(&pod.Spec)
 		if err := Check(pod); err != nil {
-			t.Errorf("%s with the host's users: %v", field, err)
+			t.Errorf("%s with the host's users: got %v, want no error", field, err)
 		}
 		pod.Spec.HostUsers = &no
 		if err := Check(pod); err == nil || !strings.Contains(err.Error(), field) {

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 // PluginRow is a Plugin with what it serves: one row per type of volume.
@@ -74,7 +76,7 @@ func (m PluginMgr) MayBe(v *v1.Volume, d DirOnDisk) bool {
 	for i := range m {
 		switch r := &m[i]; {
 		case r.Plugin.Dir() != d.Plugin:
-		case IsClaim(v) && r.PersistentVolume, !IsClaim(v) && r.Inline && r.Plugin.Name() == Kind(v):
+		case podutil.IsClaim(v) && r.PersistentVolume, !podutil.IsClaim(v) && r.Inline && r.Plugin.Name() == Kind(v):
 			return true
 		}
 	}

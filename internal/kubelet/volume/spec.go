@@ -29,10 +29,7 @@ func (s Spec) Block() bool {
 		*s.PersistentVolume.Spec.VolumeMode == v1.PersistentVolumeBlock
 }
 
-// IsClaim tells whether a claim stands between the Pod and the volume.
-func IsClaim(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil }
-
-// ClaimName is the name of the claim of a volume that IsClaim, in the Pod's namespace.
+// ClaimName is the name of the claim of a volume that pod.IsClaim, in the Pod's namespace.
 func ClaimName(pod *v1.Pod, v *v1.Volume) string {
 	if c := v.PersistentVolumeClaim; c != nil {
 		return c.ClaimName

@@ -15,6 +15,7 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	podutil "github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -96,7 +97,7 @@ func (f *Manager) summarize(pod *v1.Pod, s *podVolumes, out *reason.Refusal, unp
 
 // failureRefusal words a failure of a volume that was understood.
 func (f *Manager) failureRefusal(pod *v1.Pod, s *podVolumes, b failure) *reason.Refusal {
-	what, why := words(b)
+	what, why := failureEvent(b)
 	name := b.step.Name
 	if s := (specError{}); errors.As(b.err, &s) {
 		name = s.name
@@ -108,8 +109,8 @@ func (f *Manager) failureRefusal(pod *v1.Pod, s *podVolumes, b failure) *reason.
 		Fix: remedy(b.step.Volume, b.err)}
 }
 
-// words are upstream's of a failure: what failed, and the reason of the event.
-func words(b failure) (what, why string) {
+// failureEvent is upstream's of a failure: what failed, and the reason of the event.
+func failureEvent(b failure) (what, why string) {
 	if b.step.Verb == volume.TearDown {
 		return "UnmountVolume.TearDown failed", string(reason.FailedMount)
 	}
@@ -190,7 +191,7 @@ func remedy(v *v1.Volume, err error) string {
 	case v != nil && v.NFS != nil:
 		return "look at server and path of the volume, and whether this node reaches the server and has the mount " +
 			"helper (Debian: nfs-common)"
-	case v != nil && (v.PersistentVolumeClaim != nil || v.Ephemeral != nil):
+	case v != nil && podutil.IsClaim(v):
 		return "create the claim, or look at what keeps it from being bound: kubectl describe pvc"
 	case strings.HasSuffix(text, "not found"):
 		return "create the object in the Pod's namespace, or mark the volume optional"
@@ -208,7 +209,7 @@ func merge(all, one *reason.Refusal) *reason.Refusal {
 
 // slowStep is a step that may hang.
 type slowStep struct {
-	what, path string
+	step, path string
 	driver     string // that does it; empty: the kernel
 }
 
@@ -218,7 +219,7 @@ func (f *Manager) withHangReport(ref journal.Ref, s slowStep, step func() error)
 	startedAt, threshold := time.Now(), f.hangThreshold()
 	timer := time.AfterFunc(threshold, func() {
 		klog.Background().Info("A step of a volume hangs", "pod", klog.KRef(ref.Namespace, ref.Name), "podUID", ref.UID,
-			"step", s.what, "path", s.path, "driver", s.driver, "since", startedAt)
+			"step", s.step, "path", s.path, "driver", s.driver, "since", startedAt)
 		who, fix := "the kernel", "look at what is mounted there (findmnt -R "+s.path+"): a file server that does not "+
 			"answer keeps its clients waiting"
 		if s.driver != "" {
@@ -230,7 +231,7 @@ func (f *Manager) withHangReport(ref journal.Ref, s slowStep, step func() error)
 			}
 		}
 		f.d.Journal.Put(ref, journal.Waiting{
-			For: fmt.Sprintf("%s: %s at %s takes longer than %s", who, s.what, s.path, threshold), Since: startedAt,
+			For: fmt.Sprintf("%s: %s at %s takes longer than %s", who, s.step, s.path, threshold), Since: startedAt,
 			Next: "goes on when it answers; other Pods are not kept", Fix: fix,
 		})
 	})

@@ -50,7 +50,7 @@ func TestWordsOfFailures(t *testing.T) {
 		if c.part != "" {
 			err = volume.PartError{Part: c.part, Err: err}
 		}
-		what, why := words(failure{step: c.step, err: specError{"pv", c.block, err}})
+		what, why := failureEvent(failure{step: c.step, err: specError{"pv", c.block, err}})
 		if what != c.what || why != c.why {
 			t.Errorf("%s of a raw volume (%t): got %q, %s, want %q, %s", c.part, c.block, what, why, c.what, c.why)
 		}

@@ -328,6 +328,7 @@ func TestUsageForReal(t *testing.T) {
 		t.Errorf("no limit reads as %d, %v", u.MemoryLimitBytes, err)
 	}
 	if u, err := tree.Usage("/"); err != nil || u.MemoryBytes == 0 || u.CPUNanos == 0 {
-		t.Errorf("the node uses %+v, %v", u, err)
+		t.Errorf("the node uses: got %+v, %v, want no error and MemoryBytes other than 0 and CPUNanos other than 0",
+			u, err)
 	}
 }

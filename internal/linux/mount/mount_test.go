@@ -85,7 +85,7 @@ func TestBindAndUnder(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	expect.NoError(t, os.Symlink(root, link))
 	if points, err := m.MountPoints(link); err != nil || len(points) != 2 || points[0] != link+"/a" {
-		t.Errorf("by a link: %v %v", points, err)
+		t.Errorf("by a link: got %v %v, want no error and 2 of them and [0] %v", points, err, link+"/a")
 	}
 	if points, err := m.MountPoints(root + "/none"); err != nil || len(points) != 0 {
 		t.Errorf("got %v, %v, want no error and no points", points, err)

@@ -353,7 +353,7 @@ func TestAFirewallThatDropsForwardedPacketsIsNamed(t *testing.T) {
 	})
 	want := "the host's firewall (nft table ip filter, chain FORWARD) drops forwarded packets by default"
 	if st := w.ensure(); !strings.HasPrefix(st.Warning, want) {
-		t.Errorf("with one: %q", st.Warning)
+		t.Errorf("with one: got %q, want it to begin with %q", st.Warning, want)
 	}
 }
 

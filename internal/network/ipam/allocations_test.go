@@ -112,7 +112,7 @@ func TestStoreForgetsAnotherBootAndKeepsThisOne(t *testing.T) {
 	}
 	allocations, err := s.View()
 	if err != nil || len(allocations.Leases) != 1 {
-		t.Fatalf("view: %v, %v", allocations, err)
+		t.Fatalf("view: got %v, %v, want no error and Leases of length 1", allocations, err)
 	}
 	file := filepath.Join(s.Dir, "leases.json")
 	raw, err := os.ReadFile(file)

@@ -73,7 +73,7 @@ func TestLeasesOfReadySandboxesAreKept(t *testing.T) {
 	}
 	seen.NetnsGone = func(netns string) bool { return netns == "2" }
 	if f, _ := all.Audit(seen, nil); len(f.Leases) != 1 || f.Leases[0].Container != "ended" {
-		t.Errorf("with a view: %+v", f)
+		t.Errorf("with a view: got %+v, want Leases of length 1 and Leases[0].Container ended", f)
 	}
 	seen.NetnsGone, seen.Sandboxes = func(string) bool { return true }, nil
 	if f, _ := all.Audit(seen, map[string]int{"made/eth0": MissedAudits}); !f.Empty() {

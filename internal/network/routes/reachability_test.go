@@ -78,7 +78,7 @@ func TestANodeThatSaysNothingIsReachedAsItIsSeen(t *testing.T) {
 		w := Plan(In{Self: a, Others: []Node{b}, Mode: Auto, Cluster: cluster,
 			OnLink: map[netip.Addr]bool{b.Address: near}})
 		if len(w.Routes) != 1 || w.Routes[0].Tunnel == near {
-			t.Errorf("near %v: %+v", near, w.Routes)
+			t.Errorf("near %v: got %+v, want one of them and [0].Tunnel other than %v", near, w.Routes, near)
 		}
 	}
 }
@@ -103,7 +103,7 @@ func TestOnLinkAddressesOfReachability(t *testing.T) {
 	got := segments([]Segment{{p("0.0.0.0/0"), true}, {p("10.1.0.0/24"), true}, {p("10.1.0.0/24"), false},
 		{p("10.1.0.8/29"), true}, {p("10.9.0.0/24"), true}, {p("10.1.0.0/24"), false}})
 	if text := (Reachability{Mode: Auto, OnLink: got}).String(); text != "auto 10.1.0.0/24,!10.1.0.8/29" {
-		t.Errorf("kept %q", text)
+		t.Errorf("kept: got %q, want %q", text, "auto 10.1.0.0/24,!10.1.0.8/29")
 	}
 }
 

@@ -129,7 +129,7 @@ func TestPodsOfOtherNodes(t *testing.T) {
 			if mtu := l.sh("a",
 				"cat /sys/class/net/gv0badcafe/mtu 2>/dev/null || ip -o link show gv0badcafe"); !strings.Contains(mtu,
 				"1450") {
-				t.Errorf("MTU of the tunnel: %s", mtu)
+				t.Errorf("MTU of the tunnel: got %s, want it to contain %q", mtu, "1450")
 			}
 			for _, pair := range [][2]string{{"a", "b"}, {"b", "a"}, {"a", "c"}, {"c", "b"}} {
 				l.reach(pair[0], pair[1])

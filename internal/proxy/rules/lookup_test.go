@@ -86,11 +86,11 @@ func TestSourceRangesBar(t *testing.T) {
 	at := netip.MustParseAddr
 	if got := p.Lookup(rules.LookupQuery{To: at("203.0.113.1"), From: at("192.0.2.1")}); got.Action != rules.Drop ||
 		!got.SourceDenied {
-		t.Errorf("a stranger: %+v", got)
+		t.Errorf("a stranger: got %+v, want Action %v and SourceDenied true", got, rules.Drop)
 	}
 	if got := p.Lookup(rules.LookupQuery{To: at("203.0.113.1"), From: at("198.51.100.9")}); got.Action !=
 		rules.Forward {
-		t.Errorf("one of the range: %+v", got)
+		t.Errorf("one of the range: got %+v, want Action %v", got, rules.Forward)
 	}
 	if got := p.Lookup(rules.LookupQuery{To: at("203.0.113.77")}); got.Action != rules.Pass {
 		t.Errorf("another address: %+v", got)

@@ -280,7 +280,7 @@ func TestTheOlderServiceHasAnAddressThatTwoClaim(t *testing.T) {
 	c.Merge(b.Set(young, piece("goto young")))
 	c.Merge(b.Set(old, piece("goto old")))
 	if got := text2(rules.Delta(c.Was, c.Now)); got != "add element goto old" {
-		t.Errorf("both at once: %q", got)
+		t.Errorf("both at once: got %q, want %q", got, "add element goto old")
 	}
 	if got := text2(rules.Delta(b.Set(old, rules.NewState()))); got != "delete element goto old, add element goto "+
 		"young" {
@@ -362,7 +362,7 @@ func TestStaleConversations(t *testing.T) {
 		{"8.8.8.8:53", "8.8.8.8:53", false},
 	} {
 		if got := f.Stale(at(c.asked), at(c.answers)); got != c.stale {
-			t.Errorf("%s answered by %s: stale is %v", c.asked, c.answers, got)
+			t.Errorf("%s answered by %s: stale: got %v, want %v", c.asked, c.answers, got, c.stale)
 		}
 	}
 }

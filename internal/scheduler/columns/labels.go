@@ -10,7 +10,8 @@ type Labels struct {
 	version int64
 }
 
-// Labels gives the column of a key.
+// Labels returns the column of a label key, made at its first use and kept up to date from then on.
+// It is not safe for concurrent use: the scheduling goroutine owns Rows.
 func (t *Rows) Labels(key string) *Labels {
 	l := t.labels[key]
 	if l == nil {

@@ -65,7 +65,7 @@ func TestRanksFindWhatASearchFinds(t *testing.T) {
 				t.Fatalf("group %d has %d rows, want %d", g, got, want)
 			}
 			if got := r.First(int32(g)); got != int32(slices.Index(group, int32(g))) {
-				t.Fatalf("first of group %d is %d", g, got)
+				t.Fatalf("first of group %d: got %d, want %d", g, got, int32(slices.Index(group, int32(g))))
 			}
 		}
 		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(total(b), total(a)) })

@@ -75,7 +75,7 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("score plugins: %s", got)
 		}
 		if seats[0].Weight != 3 || seats[1].Weight != 2 || seats[2].Weight != 1 {
-			t.Errorf("weights %v", seats)
+			t.Errorf("weights: got %v, want [0].Weight 3 and [1].Weight 2 and [2].Weight 1", seats)
 		}
 	}
 }

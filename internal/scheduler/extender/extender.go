@@ -145,7 +145,8 @@ func (x *Extender) Prioritize(p *v1.Pod, nodes []framework.NodeInfo) (*extenderv
 	return &answer, x.Weight, nil
 }
 
-// Bind has the extender bind.
+// Bind asks the extender to bind, and waits for its answer. The error is that of the call, or what
+// the extender says; an extender without bindVerb always fails.
 func (x *Extender) Bind(b *v1.Binding) error {
 	if !x.IsBinder() {
 		return errors.New("unexpected empty bindVerb in extender")

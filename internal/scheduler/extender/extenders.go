@@ -19,7 +19,8 @@ const PluginName = "Extender"
 // puts them.
 type Extenders []framework.Extender
 
-// NewExtenders makes the extenders of a configuration.
+// NewExtenders makes the extenders of a configuration in its order, ignorable ones last. The error
+// is of the first whose TLS settings cannot be used; nothing is called yet.
 func NewExtenders(list []config.Extender) (Extenders, error) {
 	var first, last Extenders
 	for _, c := range list {

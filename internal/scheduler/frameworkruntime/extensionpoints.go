@@ -318,8 +318,10 @@ func (p *Profile) runPreBindInParallel(ctx context.Context, c PodCycle, group []
 	return nil
 }
 
-// RunPreFilterExtensionAddPod has PreFilter plugins count a Pod that is added to a node in a
-// simulation.
+// RunPreFilterExtensionAddPod has PreFilter plugins count other in state, as a Pod that a
+// simulation adds to the node. Plugins that skip Filter for p are left out. The first failure comes
+// back as an Error status that names the plugin; success is nil. state is written to: one goroutine
+// at a time.
 func (h *Handle) RunPreFilterExtensionAddPod(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	other framework.PodInfo, n framework.NodeInfo) *framework.Status {
 	return h.runPreFilterExtensions(state, "AddPod", func(e framework.PreFilterExtensions) *framework.Status {
@@ -327,7 +329,7 @@ func (h *Handle) RunPreFilterExtensionAddPod(ctx context.Context, state framewor
 	})
 }
 
-// RunPreFilterExtensionRemovePod has them count one that is removed.
+// RunPreFilterExtensionRemovePod is the same for a Pod that a simulation takes off the node.
 func (h *Handle) RunPreFilterExtensionRemovePod(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	other framework.PodInfo, n framework.NodeInfo) *framework.Status {
 	return h.runPreFilterExtensions(state, "RemovePod", func(e framework.PreFilterExtensions) *framework.Status {
@@ -349,13 +351,16 @@ func (h *Handle) runPreFilterExtensions(state framework.CycleState, what string,
 	return framework.AsStatus(fmt.Errorf("running %s on PreFilter plugin %q: %w", what, s.Plugin(), s.AsError()))
 }
 
-// RunReservePluginsReserve runs the profile's Reserve plugins.
+// RunReservePluginsReserve is for plugins that place other Pods: it runs the profile's Reserve
+// plugins in order for the Pod on the node of that name. The first that fails ends it, and its
+// status comes back; the caller unreserves. Success is nil.
 func (h *Handle) RunReservePluginsReserve(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	node string) *framework.Status {
 	return h.profile.RunReservePluginsReserve(ctx, PodCycle{state, p, node})
 }
 
-// RunReservePluginsUnreserve runs the profile's Unreserve.
+// RunReservePluginsUnreserve gives back what Reserve took: all Reserve plugins, last first, also
+// those that had not reserved. It cannot fail.
 func (h *Handle) RunReservePluginsUnreserve(ctx context.Context, state framework.CycleState, p *v1.Pod, node string) {
 	h.profile.RunReservePluginsUnreserve(ctx, PodCycle{state, p, node})
 }

@@ -120,27 +120,27 @@ var errNoPodGroups = errors.New("pod groups are not served by this scheduler")
 // immutableSnapshot refuses to change the snapshot, which only PodGroup plugins may ask for.
 type immutableSnapshot struct{ *CurrentSnapshot }
 
-// StartMutations refuses.
+// StartMutations returns errNoPodGroups: nothing changes the snapshot of a cycle.
 func (immutableSnapshot) StartMutations() error { return errNoPodGroups }
 
-// EndMutations refuses.
+// EndMutations returns errNoPodGroups.
 func (immutableSnapshot) EndMutations() error { return errNoPodGroups }
 
-// AddPod refuses.
+// AddPod returns errNoPodGroups and leaves the snapshot as it is.
 func (immutableSnapshot) AddPod(framework.PodInfo, string) error { return errNoPodGroups }
 
-// RemovePod refuses.
+// RemovePod returns errNoPodGroups and leaves the snapshot as it is.
 func (immutableSnapshot) RemovePod(logr.Logger, *v1.Pod, string) error { return errNoPodGroups }
 
 // noPodGroups is the PodGroupManager of a scheduler that serves none.
 type noPodGroups struct{ *CurrentSnapshot }
 
-// BuildHierarchySnapshotFromPod refuses.
+// BuildHierarchySnapshotFromPod returns errNoPodGroups for every Pod.
 func (g noPodGroups) BuildHierarchySnapshotFromPod(*v1.Pod) (framework.PodGroupManager, error) {
 	return nil, errNoPodGroups
 }
 
-// GetRootKeyForGroup finds none.
+// GetRootKeyForGroup says that no group has a root; the error is always nil.
 func (g noPodGroups) GetRootKeyForGroup(framework.EntityKey) (framework.EntityKey, bool, error) {
 	return framework.EntityKey{}, false, nil
 }
@@ -284,20 +284,26 @@ func (h *Handle) SignPod(ctx context.Context, p *v1.Pod) framework.PodSignature 
 	return raw
 }
 
-// RunPreScorePlugins runs the profile's PreScore plugins.
+// RunPreScorePlugins is for plugins that score themselves: it runs the profile's PreScore plugins
+// for the feasible nodes. Plugins that answer Skip are noted in state and do not score; the first
+// failure comes back, success is nil. state is the caller's own.
 func (h *Handle) RunPreScorePlugins(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	nodes []framework.NodeInfo) *framework.Status {
 	return schedule.RunPreScorePlugins(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins}, nodes)
 }
 
-// RunScorePlugins runs the profile's Score plugins, normalizes and weighs.
+// RunScorePlugins runs the profile's Score plugins, nodes in parallel, then normalizes and weighs.
+// The scores are one entry per node in the order of nodes, with each plugin's part; they are nil
+// when the status, which names the plugin, is a failure.
 func (h *Handle) RunScorePlugins(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	nodes []framework.NodeInfo) ([]framework.NodePluginScores, *framework.Status) {
 	return schedule.RunScorePlugins(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins,
 		Parallel: h.deps.Parallelizer.ForEach}, nodes)
 }
 
-// RunFilterPlugins runs the profile's Filter plugins for a node.
+// RunFilterPlugins runs the profile's Filter plugins for one node, without nominated Pods: nil
+// where the Pod fits, else the status of the first plugin that refuses or fails. state must have
+// gone through PreFilter; calls for several nodes at once are safe.
 func (h *Handle) RunFilterPlugins(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) *framework.Status {
 	return schedule.PassesFilters(ctx, schedule.Input{Pod: p, State: state, Plugins: h.profile.Plugins}, n)

@@ -195,7 +195,8 @@ type guardedPreFilter struct {
 	*pluginGuard
 }
 
-// PreFilter calls the plugin.
+// PreFilter calls the plugin, guarded as pluginGuard says. The result is the plugin's; the status
+// is nil, Skip, or a failure that names the plugin: every other code becomes an Error.
 func (g guardedPreFilter) PreFilter(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	nodes []framework.NodeInfo) (r *framework.PreFilterResult, s *framework.Status) {
 	s = g.call(func() (s *framework.Status) {
@@ -213,7 +214,8 @@ type guardedFilter struct {
 	*pluginGuard
 }
 
-// Filter calls the plugin.
+// Filter calls the plugin for one node. Nil means that the node passes; every other status is a
+// failure that names the plugin. Calls run on several goroutines.
 func (g guardedFilter) Filter(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) *framework.Status {
 	return successOrFailure(g.call(func() *framework.Status { return g.FilterPlugin.Filter(ctx, state, p, n) }))
@@ -224,7 +226,8 @@ type guardedPreScore struct {
 	*pluginGuard
 }
 
-// PreScore calls the plugin.
+// PreScore calls the plugin for the feasible nodes; the status is nil, Skip, or a failure that
+// names the plugin.
 func (g guardedPreScore) PreScore(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	nodes []framework.NodeInfo) *framework.Status {
 	s := g.call(func() *framework.Status { return g.PreScorePlugin.PreScore(ctx, state, p, nodes) })
@@ -239,7 +242,8 @@ type guardedScore struct {
 	*pluginGuard
 }
 
-// Score calls the plugin.
+// Score calls the plugin for one node. The score is in the plugin's own unit (NormalizeScore brings
+// it to 0..100) and counts only beside a nil status. Calls run on several goroutines.
 func (g guardedScore) Score(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	n framework.NodeInfo) (score int64, s *framework.Status) {
 	s = g.call(func() (s *framework.Status) {
@@ -249,7 +253,7 @@ func (g guardedScore) Score(ctx context.Context, state framework.CycleState, p *
 	return score, successOrFailure(s)
 }
 
-// ScoreExtensions guards those of the plugin.
+// ScoreExtensions returns the plugin's NormalizeScore, guarded; nil where the plugin has none.
 func (g guardedScore) ScoreExtensions() framework.ScoreExtensions {
 	if ext := g.ScorePlugin.ScoreExtensions(); ext != nil {
 		return guardedNormalize{ext, g.pluginGuard}
@@ -262,7 +266,8 @@ type guardedNormalize struct {
 	*pluginGuard
 }
 
-// NormalizeScore calls the plugin.
+// NormalizeScore calls the plugin, which writes scores of 0..100 into the list in place. A status
+// that is not nil names the plugin, and the list is not to be used.
 func (g guardedNormalize) NormalizeScore(ctx context.Context, state framework.CycleState, p *v1.Pod,
 	scores framework.NodeScoreList) *framework.Status {
 	return successOrFailure(

@@ -155,7 +155,8 @@ func (*PodGroups) CompositePodGroupStates() framework.CompositePodGroupStateList
 	return (&CurrentSnapshot{}).CompositePodGroupStates()
 }
 
-// BuildHierarchySnapshotFromPod is g itself: without composite groups every group is a root.
+// BuildHierarchySnapshotFromPod returns g itself: without composite groups every group is a root.
+// The error wraps framework.ErrNotFound where the Pod's group has no object.
 func (g *PodGroups) BuildHierarchySnapshotFromPod(p *v1.Pod) (framework.PodGroupManager, error) {
 	if _, err := g.PodGroups().Get(p.Namespace, gangscheduling.PodGroupNameOf(p)); err != nil {
 		return nil, fmt.Errorf("pod group %s/%s: %w", p.Namespace, gangscheduling.PodGroupNameOf(p), err)
@@ -163,7 +164,8 @@ func (g *PodGroups) BuildHierarchySnapshotFromPod(p *v1.Pod) (framework.PodGroup
 	return g, nil
 }
 
-// GetRootKeyForGroup is the group's own key.
+// GetRootKeyForGroup returns the group's own key, since there are no composite groups, and whether
+// its object is known; the error is always nil. Safe for concurrent use.
 func (g *PodGroups) GetRootKeyForGroup(k framework.EntityKey) (framework.EntityKey, bool, error) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -173,7 +175,8 @@ func (g *PodGroups) GetRootKeyForGroup(k framework.EntityKey) (framework.EntityK
 
 type podGroupObjects struct{ *PodGroups }
 
-// Get finds a PodGroup.
+// Get returns the PodGroup as last watched, not to be changed; framework.ErrNotFound while only
+// Pods of the group are known. Safe for concurrent use.
 func (g podGroupObjects) Get(namespace, name string) (*schedulingv1beta1.PodGroup, error) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -185,7 +188,8 @@ func (g podGroupObjects) Get(namespace, name string) (*schedulingv1beta1.PodGrou
 
 type podGroupStates struct{ *PodGroups }
 
-// Get finds the state of a group's Pods.
+// Get returns the state of the group's Pods, which follows later changes; framework.ErrNotFound
+// where neither the object nor a Pod is known. Safe for concurrent use.
 func (g podGroupStates) Get(namespace, name string) (framework.PodGroupState, error) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

@@ -209,7 +209,9 @@ func (in *reflectorStore) addOrUpdate(obj any) (err error) {
 	return nil
 }
 
-// Delete forgets an object.
+// Delete takes the object out of the store and tells the handlers, on the caller's goroutine and
+// with the lock held: the reflector calls it. An object that is not there is no error; an error is
+// the transform's or that of an object without a key.
 func (in *reflectorStore) Delete(obj any) error {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -360,7 +360,7 @@ func TestNodeAndPodUpdateEvents(t *testing.T) {
 	later := heartbeat.DeepCopy()
 	later.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(t0)
 	if got := queue.NodeSchedulingPropertiesChange(heartbeat, later); len(got) != 0 {
-		t.Errorf("a heartbeat is %v", got)
+		t.Errorf("a heartbeat: got %v, want none", got)
 	}
 	cordoned := later.DeepCopy()
 	cordoned.Spec.Unschedulable = true

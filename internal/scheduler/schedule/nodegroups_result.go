@@ -95,7 +95,8 @@ type groupStatuses struct {
 	absent *framework.Status
 }
 
-// Get gives a node's status.
+// Get returns the status of the node of that name, of its group; the absent nodes' status where the
+// snapshot has none of that name or its group none. Never nil.
 func (s *groupStatuses) Get(node string) *framework.Status {
 	if row, ok := s.index.Index(node); ok {
 		return s.Row(row)
@@ -103,7 +104,7 @@ func (s *groupStatuses) Get(node string) *framework.Status {
 	return s.absent
 }
 
-// Row gives the status of the node at a place in the snapshot's list.
+// Row is Get by the node's index in the snapshot's list, which must be one of it.
 func (s *groupStatuses) Row(row int) *framework.Status {
 	if status := s.groups[s.ranks.Group(int32(row))].status; status != nil {
 		return status
@@ -111,7 +112,8 @@ func (s *groupStatuses) Row(row int) *framework.Status {
 	return s.absent
 }
 
-// NodesForStatusCode lists the nodes with a status code.
+// NodesForStatusCode implements framework.NodeToStatusReader for preemption: the nodes of lister
+// whose status has the code, in lister's order. It fails only where lister does.
 func (s *groupStatuses) NodesForStatusCode(lister framework.NodeInfoLister,
 	code framework.Code) ([]framework.NodeInfo, error) {
 	return nodesForStatusCode(s, lister, code)

@@ -187,7 +187,7 @@ type NodeStatuses struct {
 	NotRun   []string // PreFilter plugins that had no word, because one before them ended the cycle
 }
 
-// Get gives a node's status.
+// Get returns the status of the node of that name, Absent where the map has none.
 func (m *NodeStatuses) Get(node string) *framework.Status {
 	if s, ok := m.Statuses[node]; ok {
 		return s
@@ -195,7 +195,8 @@ func (m *NodeStatuses) Get(node string) *framework.Status {
 	return m.Absent
 }
 
-// NodesForStatusCode lists the nodes with a status code.
+// NodesForStatusCode implements framework.NodeToStatusReader for preemption: the nodes of lister
+// whose status has the code, in lister's order. It fails only where lister does.
 func (m *NodeStatuses) NodesForStatusCode(lister framework.NodeInfoLister,
 	code framework.Code) ([]framework.NodeInfo, error) {
 	return nodesForStatusCode(m, lister, code)
@@ -225,7 +226,8 @@ type visitOrderStatuses struct {
 	absent   *framework.Status
 }
 
-// Get gives a node's status.
+// Get returns the status of the node of that name; the absent nodes' status where the snapshot has
+// none of that name.
 func (s *visitOrderStatuses) Get(node string) *framework.Status {
 	if row, ok := s.index.Index(node); ok {
 		return s.Row(row)
@@ -233,12 +235,13 @@ func (s *visitOrderStatuses) Get(node string) *framework.Status {
 	return s.absent
 }
 
-// Row gives the status of the node at a place in the snapshot's list.
+// Row is Get by the node's index in the snapshot's list, which must be one of it.
 func (s *visitOrderStatuses) Row(row int) *framework.Status {
 	return s.refusals[(row-s.from+len(s.refusals))%len(s.refusals)].status
 }
 
-// NodesForStatusCode lists the nodes with a status code.
+// NodesForStatusCode implements framework.NodeToStatusReader for preemption: the nodes of lister
+// whose status has the code, in lister's order. It fails only where lister does.
 func (s *visitOrderStatuses) NodesForStatusCode(lister framework.NodeInfoLister,
 	code framework.Code) ([]framework.NodeInfo, error) {
 	return nodesForStatusCode(s, lister, code)

@@ -9,7 +9,9 @@ import (
 	"k8s.io/kube-scheduler/framework"
 )
 
-// WithPod is the snapshot with one more Pod on a node.
+// WithPod returns a copy of the snapshot with one more Pod on the node of that name; s and all
+// other nodes are shared and stay as they are. It fails where the snapshot has no such node. For
+// simulations: `why`, preemption of a PodGroup.
 func (s *Snapshot) WithPod(p framework.PodInfo, node string) (*Snapshot, error) {
 	return s.withChangedNode(node, func(n framework.NodeInfo) error {
 		n.AddPodInfo(p)
@@ -17,7 +19,8 @@ func (s *Snapshot) WithPod(p framework.PodInfo, node string) (*Snapshot, error) 
 	})
 }
 
-// WithoutPod is the snapshot with a Pod gone from a node.
+// WithoutPod returns a copy of the snapshot in which the Pod is gone from the node of that name. It
+// fails where the snapshot has no such node, or the node no such Pod.
 func (s *Snapshot) WithoutPod(p *v1.Pod, node string) (*Snapshot, error) {
 	return s.withChangedNode(node, func(n framework.NodeInfo) error { return n.RemovePod(logr.Discard(), p) })
 }

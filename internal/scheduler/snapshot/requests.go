@@ -8,7 +8,8 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
-// Requests is what the Pod requests of a node.
+// Requests is what the Pod requests of a node, overhead and resizes included: CPU in millicores,
+// all else in bytes or pieces.
 func Requests(p *v1.Pod) fit.Vector {
 	if hasOnlyCommonResources(p) {
 		return sumRequests(p)
@@ -34,7 +35,8 @@ func RequestsNonZero(p *v1.Pod) fit.Vector {
 	return fit.VectorOf(pod.RequestsWith(p, missing))
 }
 
-// RequestsAndNonZero is Requests and RequestsNonZero.
+// RequestsAndNonZero returns Requests and RequestsNonZero of the Pod in one pass, for whoever keeps
+// both of each Pod (NodeInfo does).
 func RequestsAndNonZero(p *v1.Pod) (requests, nonZero fit.Vector) {
 	if !hasOnlyCommonResources(p) {
 		return Requests(p), RequestsNonZero(p)
@@ -51,10 +53,8 @@ func hasOnlyCommonResources(p *v1.Pod) bool {
 		len(p.Status.ContainerStatuses) > 0 || p.Status.Resources != nil {
 		return false
 	}
-	for i := range p.Status.Conditions {
-		if p.Status.Conditions[i].Type == v1.PodResizePending {
-			return false
-		}
+	if pod.Condition(p, v1.PodResizePending) != nil {
+		return false
 	}
 	if len(p.Spec.Containers) == 1 {
 		return true

@@ -73,10 +73,12 @@ func (s *Snapshot) NodeInfos() framework.NodeInfoLister { return s }
 // StorageInfos implements framework.SharedLister.
 func (s *Snapshot) StorageInfos() framework.StorageInfoLister { return s }
 
-// List implements framework.NodeInfoLister.
+// List implements framework.NodeInfoLister: All, in a slice that the caller may keep. The error is
+// always nil.
 func (s *Snapshot) List() ([]framework.NodeInfo, error) { return s.All(), nil }
 
-// HavePodsWithAffinityList lists nodes with Pods that have inter-Pod affinity of any kind.
+// HavePodsWithAffinityList lists nodes with Pods that have inter-Pod affinity of any kind, in a new
+// slice in the order of All; nil where the cluster has none. The error is always nil.
 func (s *Snapshot) HavePodsWithAffinityList() ([]framework.NodeInfo, error) {
 	return s.listWhere(func(n *NodeInfo) bool { return len(n.podsWithAffinity) > 0 })
 }
@@ -88,18 +90,20 @@ func (s *Snapshot) listWhere(which func(*NodeInfo) bool) ([]framework.NodeInfo, 
 	return s.nodesWhere(which, 0), nil
 }
 
-// HavePodsWithRequiredAntiAffinityList lists nodes with Pods that have required anti-affinity.
+// HavePodsWithRequiredAntiAffinityList lists nodes with Pods that have required anti-affinity, as
+// HavePodsWithAffinityList does.
 func (s *Snapshot) HavePodsWithRequiredAntiAffinityList() ([]framework.NodeInfo, error) {
 	return s.listWhere(func(n *NodeInfo) bool { return len(n.podsWithRequiredAntiAffinity) > 0 })
 }
 
 // HavePodsWithRequiredNonHostScopedAntiAffinityList lists nodes with Pods whose required
-// anti-affinity reaches beyond the host.
+// anti-affinity has a topology key other than the hostname, as HavePodsWithAffinityList does.
 func (s *Snapshot) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]framework.NodeInfo, error) {
 	return s.listWhere(func(n *NodeInfo) bool { return len(n.podsWithWideAntiAffinity) > 0 })
 }
 
-// Get finds a node by name.
+// Get implements framework.NodeInfoLister: Node, with an error that names the node where the
+// snapshot has none of that name.
 func (s *Snapshot) Get(name string) (framework.NodeInfo, error) {
 	if n := s.Node(name); n != nil {
 		return n, nil
@@ -138,18 +142,22 @@ type (
 	noComposites      struct{}
 )
 
+// Get returns framework.ErrNotFound for every name.
 func (noGroupStates) Get(string, string) (framework.PodGroupState, error) {
 	return nil, framework.ErrNotFound
 }
 
+// Get returns framework.ErrNotFound for every name.
 func (noGroups) Get(string, string) (*schedulingv1beta1.PodGroup, error) {
 	return nil, framework.ErrNotFound
 }
 
+// Get returns framework.ErrNotFound for every name.
 func (noCompositeStates) Get(string, string) (framework.CompositePodGroupState, error) {
 	return nil, framework.ErrNotFound
 }
 
+// Get returns framework.ErrNotFound for every name.
 func (noComposites) Get(string, string) (*schedulingv1alpha3.CompositePodGroup, error) {
 	return nil, framework.ErrNotFound
 }

@@ -86,7 +86,7 @@ func TestASnapshotNeverChanges(t *testing.T) {
 		t.Errorf("changed from\n%s to\n%s", before, got)
 	}
 	if got := show(w.UpdateSnapshot()); !strings.HasPrefix(got, "b cpu=0/4000") {
-		t.Errorf("the next one: %s", got)
+		t.Errorf("the next one: got %s, want it to begin with %q", got, "b cpu=0/4000")
 	}
 	if first, second := w.UpdateSnapshot(), w.UpdateSnapshot(); first != second {
 		t.Errorf("without a change the same snapshot is given: got %v, want %v", first, second)
@@ -278,7 +278,7 @@ func TestAConfirmedAssumptionChangesNoNode(t *testing.T) {
 			t.Errorf("%s: still assumed", name)
 		}
 		if same := w.UpdateSnapshot() == before; same != c.same {
-			t.Errorf("%s: the snapshot is the same: %v", name, same)
+			t.Errorf("%s: the snapshot is the same: got %v, want %v", name, same, c.same)
 		}
 		if p, node := w.Pod("p"); node != said.Spec.NodeName || !c.same && p != &said {
 			t.Errorf("%s: on %s", name, node)

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // longestStart is the longest time to run or to become ready that is believed. The condition Ready
@@ -48,10 +50,8 @@ func spanOf(all []time.Duration) Span {
 }
 
 func trueSince(p *v1.Pod, t v1.PodConditionType) (time.Time, bool) {
-	for _, c := range p.Status.Conditions {
-		if c.Type == t && c.Status == v1.ConditionTrue {
-			return c.LastTransitionTime.Time, true
-		}
+	if c := pod.Condition(p, t); c != nil && c.Status == v1.ConditionTrue {
+		return c.LastTransitionTime.Time, true
 	}
 	return time.Time{}, false
 }

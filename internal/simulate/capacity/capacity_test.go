@@ -45,14 +45,15 @@ func TestCount(t *testing.T) {
 		t.Errorf("got %+v, want 6 on a, 8 on b and 4 on c", got)
 	}
 	if len(got.RunsOut) != 2 || got.RunsOut[0] != (Cause{"cpu", 2}) || got.RunsOut[1] != (Cause{"memory", 1}) {
-		t.Errorf("runs out: %+v", got.RunsOut)
+		t.Errorf("runs out: got %+v, want 2 of them and [0] %v and [1] %v", got.RunsOut, (Cause{"cpu", 2}),
+			(Cause{"memory", 1}))
 	}
 	if got.Shapes[0].Allocatable != "4 cpu, 64Gi memory" || got.Shapes[0].PerNode != 7 {
-		t.Errorf("shapes: %+v", got.Shapes)
+		t.Errorf("shapes: got %+v, want [0].Allocatable %q and [0].PerNode 7", got.Shapes, "4 cpu, 64Gi memory")
 	}
 	got, err = Count(t.Context(), In{Objects: objects, Pod: sized("500m", "1Gi"), Limit: 5})
 	if err != nil || got.Fits != 5 || !got.Limited {
-		t.Errorf("with a limit: %+v, %v", got, err)
+		t.Errorf("with a limit: got %+v, %v, want no error and Fits 5 and Limited true", got, err)
 	}
 }
 

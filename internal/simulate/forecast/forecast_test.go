@@ -128,10 +128,11 @@ func TestAScoreIsKept(t *testing.T) {
 	later := Seen{Namespace: "d", Name: "web-y", Owner: "deployment/web", Node: "c", Created: made.Add(5 * time.Minute),
 		Ready: made.Add(6 * time.Minute)}
 	if s := scoreOf(fresh, later); s.Took != 4*time.Second || s.Placed != 1 {
-		t.Errorf("with a later Pod: %+v", s)
+		t.Errorf("with a later Pod: got %+v, want Took %v and Placed 1", s, 4*time.Second)
 	}
 	if s := scoreOf(later); s.Took != 4*time.Second || s.Placed != 1 || !s.WithinSpread {
-		t.Errorf("with the later Pod alone: %+v", s)
+		t.Errorf("with the later Pod alone: got %+v, want Took %v and Placed 1 and WithinSpread true", s,
+			4*time.Second)
 	}
 }
 
@@ -146,7 +147,7 @@ func TestScoreOfALoss(t *testing.T) {
 	fresh := Seen{Namespace: "d", Name: "c", Owner: "deployment/web", Node: "y", Created: made.Add(2 * time.Minute),
 		Ready: made.Add(2*time.Minute + 5*time.Second)}
 	if s := Compare(f, []Seen{old, fresh}, made.Add(3*time.Minute)); s.Left != 0 {
-		t.Errorf("the old Pod stays: %+v", s)
+		t.Errorf("the old Pod stays: got %+v, want Left 0", s)
 	}
 	old.Leaving = true
 	s := Compare(f, []Seen{old, fresh}, made.Add(3*time.Minute))
@@ -164,7 +165,8 @@ func TestScoreOfWhatIsNotDone(t *testing.T) {
 	two := Seen{Namespace: "d", Name: "two", Created: made.Add(time.Minute)}
 	s := Compare(f, []Seen{one, two}, made.Add(2*time.Minute))
 	if s.Placed != 2 || !s.WithinSpread || !strings.HasSuffix(s.Line(), "; not all are ready, as foretold") {
-		t.Errorf("as foretold: %+v %q", s, s.Line())
+		t.Errorf("as foretold: got %+v %q, want Placed 2 and WithinSpread true and it to end with %q", s, s.Line(),
+			"; not all are ready, as foretold")
 	}
 	two.Ready = made.Add(time.Minute)
 	s = Compare(f, []Seen{one, two}, made.Add(2*time.Minute))
@@ -203,7 +205,7 @@ func TestScoreOfPodWithoutController(t *testing.T) {
 		t.Errorf("another Pod: %+v", s)
 	}
 	if s := Compare(f, []Seen{other, one}, made.Add(2*time.Minute)); !s.Happened || s.Placed != 1 {
-		t.Errorf("the Pod: %+v", s)
+		t.Errorf("the Pod: got %+v, want Happened true and Placed 1", s)
 	}
 }
 

@@ -99,7 +99,7 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 	if err := c.load(ctx, o.Objects); err != nil {
 		return nil, err
 	}
-	c.usage.meter.Measured(c.pods())
+	c.usage.model.Measured(c.pods())
 	if o.Heartbeats {
 		c.At(c.clock, c.heartbeat)
 	}
@@ -250,7 +250,7 @@ func (c *Cluster) deliver(ctx context.Context) {
 			cur, _ := change.New.(*corev1.Pod)
 			if old != nil || cur != nil {
 				c.kubelets.PodChanged(old, cur)
-				c.usage.meter.PodChanged(old, cur)
+				c.usage.model.PodChanged(old, cur)
 			}
 			c.nodeChanged(change)
 			c.feed(change)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	podutil "github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/memapi"
 	"github.com/gantry-project/gantry/internal/simulate/usage"
@@ -34,7 +35,7 @@ const (
 // nodeUsage is what Pods take, and what kubelets do about it: how they evict, and what each
 // remembers.
 type nodeUsage struct {
-	meter   *usage.Meter
+	model   *usage.Model
 	started bool // kubelets look at their nodes' memory
 	config  eviction.Config
 	nodes   map[string]eviction.State
@@ -44,7 +45,7 @@ type nodeUsage struct {
 func newNodeUsage(figures usage.Figures) *nodeUsage {
 	thresholds, _ := eviction.Thresholds(eviction.Settings{Hard: map[string]string{
 		string(eviction.MemoryAvailable): hardMemory}})
-	return &nodeUsage{meter: usage.NewMeter(figures), nodes: map[string]eviction.State{}, kills: map[string]int{},
+	return &nodeUsage{model: usage.NewModel(figures), nodes: map[string]eviction.State{}, kills: map[string]int{},
 		config: eviction.Config{Thresholds: thresholds, PressureTransition: 5 * time.Minute}}
 }
 
@@ -57,7 +58,7 @@ func (c *Cluster) Load(owner string, change usage.Change) usage.Loaded {
 			pods = append(pods, p)
 		}
 	}
-	loaded := c.usage.meter.Load(owner, pods, change)
+	loaded := c.usage.model.Load(owner, pods, change)
 	if !c.usage.started {
 		c.usage.started = true
 		c.At(c.clock, c.monitor)
@@ -66,7 +67,7 @@ func (c *Cluster) Load(owner string, change usage.Change) usage.Loaded {
 }
 
 // Usage returns what a Pod's containers take now.
-func (c *Cluster) Usage(p *corev1.Pod) map[string]usage.Amounts { return c.usage.meter.Of(p) }
+func (c *Cluster) Usage(p *corev1.Pod) map[string]usage.Amounts { return c.usage.model.Of(p) }
 
 // KilledOutOfMemory returns how often a container of a Pod (namespace/name) was killed because it
 // took more memory than its limit.
@@ -89,12 +90,12 @@ func (c *Cluster) podMetrics(namespace string, which labels.Selector) *metricsv1
 	out := &metricsv1beta1.PodMetricsList{Items: []metricsv1beta1.PodMetrics{}}
 	for _, p := range c.pods() {
 		if namespace != "" && p.Namespace != namespace || !which.Matches(labels.Set(p.Labels)) ||
-			p.Status.Phase != corev1.PodRunning || !c.usage.meter.Known(p) {
+			p.Status.Phase != corev1.PodRunning || !c.usage.model.Known(p) {
 			continue
 		}
 		m := metricsv1beta1.PodMetrics{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name,
 			Labels: p.Labels}, Timestamp: metav1.NewTime(c.clock), Window: metav1.Duration{Duration: metricsWindow}}
-		of := c.usage.meter.Of(p)
+		of := c.usage.model.Of(p)
 		for _, k := range sortedNames(of) {
 			m.Containers = append(m.Containers, metricsv1beta1.ContainerMetrics{Name: k, Usage: of[k].Resources()})
 		}
@@ -116,7 +117,7 @@ func sortedNames(of map[string]usage.Amounts) []string {
 func (c *Cluster) monitor(ctx context.Context) {
 	byNode := map[string][]*corev1.Pod{}
 	for _, p := range c.pods() {
-		if p.Spec.NodeName != "" && p.Status.Phase != corev1.PodFailed && p.Status.Phase != corev1.PodSucceeded {
+		if p.Spec.NodeName != "" && !podutil.IsTerminal(p) {
 			byNode[p.Spec.NodeName] = append(byNode[p.Spec.NodeName], p)
 		}
 	}
@@ -133,7 +134,7 @@ func (c *Cluster) monitor(ctx context.Context) {
 // killExceeding ends containers that take more memory than their limit, as the kernel does.
 func (c *Cluster) killExceeding(pods []*corev1.Pod) {
 	for _, p := range pods {
-		of := c.usage.meter.Of(p)
+		of := c.usage.model.Of(p)
 		for i := range p.Spec.Containers {
 			x := &p.Spec.Containers[i]
 			limit := x.Resources.Limits.Memory().Value()
@@ -158,7 +159,7 @@ func (c *Cluster) evict(ctx context.Context, n *corev1.Node, pods []*corev1.Pod)
 		if p.Status.Phase != corev1.PodRunning {
 			continue
 		}
-		u := podUse(c.usage.meter.Of(p))
+		u := podUse(c.usage.model.Of(p))
 		free -= *u.Memory
 		use[p.UID] = u
 		running = append(running, p)

@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // stampNew gives a new object its UID and creation time. mu is held.
@@ -60,7 +62,7 @@ func (s *Store) stampChanged(old, o runtime.Object) {
 func (s *Store) stampPod(old, p *corev1.Pod) {
 	for i := range p.Status.Conditions {
 		c := &p.Status.Conditions[i]
-		before := conditionOf(old, c.Type)
+		before := pod.Condition(old, c.Type)
 		switch {
 		case before == nil || before.Status != c.Status:
 			c.LastTransitionTime = s.second()
@@ -68,13 +70,4 @@ func (s *Store) stampPod(old, p *corev1.Pod) {
 			c.LastTransitionTime = before.LastTransitionTime
 		}
 	}
-}
-
-func conditionOf(p *corev1.Pod, t corev1.PodConditionType) *corev1.PodCondition {
-	for i := range p.Status.Conditions {
-		if p.Status.Conditions[i].Type == t {
-			return &p.Status.Conditions[i]
-		}
-	}
-	return nil
 }

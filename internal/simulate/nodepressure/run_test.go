@@ -43,7 +43,7 @@ pods:
 
 func readMix(t *testing.T, text string, s eviction.Settings) Node {
 	t.Helper()
-	n, err := ReadMix([]byte(text))
+	n, err := ReadScenario([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,9 +242,9 @@ func TestJSONAndSVG(t *testing.T) {
 	}
 }
 
-func TestForesight(t *testing.T) {
+func TestEvictionForecast(t *testing.T) {
 	n := readMix(t, mix, hard("memory.available", "100Mi"))
-	f := Foresee(n, 10)
+	f := Forecast(n, 10)
 	if m := f.Margins[0]; m.Left != 50*mi+1 || !m.Near {
 		t.Errorf("got %+v, want 50Mi and a byte until the threshold, near", m)
 	}
@@ -268,7 +268,7 @@ func TestForesight(t *testing.T) {
 	if err := changed.Set(fmt.Sprintf("pod/cache.request.memory=%d", cache.Saving[0].Request)); err != nil {
 		t.Fatal(err)
 	}
-	if g := Foresee(changed, 1); g.Next[0].Pod != "default/"+cache.Saving[0].Behind {
+	if g := Forecast(changed, 1); g.Next[0].Pod != "default/"+cache.Saving[0].Behind {
 		t.Errorf("with %s first is %s, want %s", cache.Saving[0].Change, g.Next[0].Pod, cache.Saving[0].Behind)
 	}
 	// so much less of memory evicts them in this order
@@ -296,7 +296,7 @@ func TestAHealthyNodeIsNotNear(t *testing.T) {
 	for available, near := range map[int64]bool{2 << 30: false, 400 * mi: false, 310 * mi: false, 300 * mi: true,
 		50 * mi: true} {
 		n.Signals = map[eviction.Signal]Level{eviction.MemoryAvailable: {Available: available, Capacity: 4 << 30}}
-		if m := Foresee(n, 0).Margins[0]; m.Near != near {
+		if m := Forecast(n, 0).Margins[0]; m.Near != near {
 			t.Errorf("%s available: near is %t, want %t", size(available), m.Near, near)
 		}
 	}
@@ -328,7 +328,7 @@ func TestBadMixes(t *testing.T) {
 		base("{name: a, spec: {containers: [{name: c}]}, use: {volumes: {v: 1}}}"): "pods[0].use.volumes.v: ",
 		base("{name: a, memory: 1}"):                                               `unknown field "pods[0].memory"`,
 	} {
-		if _, err := ReadMix([]byte(document)); err == nil || !strings.Contains(err.Error(), field) {
+		if _, err := ReadScenario([]byte(document)); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("%q: got %v, want an error with %q", document, err, field)
 		}
 	}
@@ -368,7 +368,7 @@ func TestNegativeSpecsAreRefused(t *testing.T) {
 		"  spec: {containers: [{name: c, resources: {requests: {memory: \"-1\"}}}]}\n": ".spec.containers[0]." +
 			"resources.requests.memory: -1 must",
 	} {
-		if _, err := ReadMix([]byte(mix + "- name: bad\n" + text)); err == nil ||
+		if _, err := ReadScenario([]byte(mix + "- name: bad\n" + text)); err == nil ||
 			!strings.HasPrefix(err.Error(), "pods[5]"+want) {
 			t.Errorf("%s: error %v, want pods[5]%s", text, err, want)
 		}

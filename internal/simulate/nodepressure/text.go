@@ -160,7 +160,7 @@ func (l *Pass) writeRanking(b *strings.Builder) {
 }
 
 // WriteText prints how far the thresholds are, who would go and what would save those.
-func (f *Foresight) WriteText(w io.Writer) error {
+func (f *EvictionForecast) WriteText(w io.Writer) error {
 	var b strings.Builder
 	for _, m := range f.Margins {
 		fmt.Fprintf(&b, "%s\n", m.Text())

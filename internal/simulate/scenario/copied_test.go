@@ -172,7 +172,7 @@ func TestBlockedPodThatGoesByItself(t *testing.T) {
 	f := simulate(t, in, func() Change { return &drainAndScale{Drain{Nodes: []string{"n0"}}} })
 	for _, b := range f.Blocked {
 		if b.Until == nil {
-			t.Errorf("blocked to the end: %+v", b)
+			t.Errorf("blocked to the end: got %+v, want Until set", b)
 		}
 	}
 	if len(f.Blocked) == 0 {

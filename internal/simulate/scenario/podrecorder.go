@@ -62,7 +62,7 @@ func (r *podRecorder) changed(c memstore.Change) {
 		}
 	}
 	p.Node = cur.Spec.NodeName
-	if cur.Status.Phase == corev1.PodSucceeded || cur.Status.Phase == corev1.PodFailed {
+	if pod.IsTerminal(cur) {
 		r.ended[cur.UID] = true
 	}
 	if p.Created != nil {
@@ -138,10 +138,7 @@ func (r *podRecorder) result(time.Time) []forecast.Pod {
 
 // causeOf reads why a Pod is being deleted from its condition DisruptionTarget.
 func causeOf(p *corev1.Pod) string {
-	for _, c := range p.Status.Conditions {
-		if c.Type != corev1.DisruptionTarget || c.Status != corev1.ConditionTrue {
-			continue
-		}
+	if c := pod.Condition(p, corev1.DisruptionTarget); c != nil && c.Status == corev1.ConditionTrue {
 		switch c.Reason {
 		case "EvictionByEvictionAPI":
 			return "evicted"

@@ -83,7 +83,7 @@ func TestDrainTellsWhereEachPodGoes(t *testing.T) {
 		case p.Created == nil:
 			left++
 			if p.Node != "n2" || p.Cause != "evicted" || p.Gone == nil || *p.Gone != time.Second {
-				t.Errorf("leaves: %+v", p)
+				t.Errorf("leaves: got %+v, want Node n2 and Cause evicted and Gone set and Gone %v", p, time.Second)
 			}
 		default:
 			came++

@@ -31,7 +31,7 @@ func TestLoadsStayNumbers(t *testing.T) {
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}},
 		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady,
 			Status: corev1.ConditionTrue}}}}
-	m := NewMeter(Figures{"ns/a": {"c": {CPU: 1 << 40, Memory: 1 << 50}, "later": {CPU: 7, Memory: 9}}})
+	m := NewModel(Figures{"ns/a": {"c": {CPU: 1 << 40, Memory: 1 << 50}, "later": {CPU: 7, Memory: 9}}})
 	m.PodChanged(nil, p)
 	got := m.Load("ns/StatefulSet/web", []*corev1.Pod{p}, Change{Factor: 1e6})
 	if got.After.CPU <= 0 || got.After.Memory <= 0 {

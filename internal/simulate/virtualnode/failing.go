@@ -25,7 +25,7 @@ const (
 // failing returns why a Pod that was taken in fails in its cluster; empty: it does not. ready is
 // the time its containers take to become ready.
 func failing(p *v1.Pod, ready time.Duration, now time.Time) string {
-	if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+	if pod.IsTerminal(p) {
 		return ""
 	}
 	for _, st := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/simulate/behavior"
 )
 
@@ -142,7 +143,7 @@ func (k *Kubelets) step(ctx context.Context, w *podWorker) error {
 		return nil
 	}
 	gone := w.advance(k.now(), k.waitsForVolumes)
-	if !w.facts.Released.IsZero() || w.pod.Status.Phase == v1.PodSucceeded || w.pod.Status.Phase == v1.PodFailed {
+	if !w.facts.Released.IsZero() || pod.IsTerminal(w.pod) {
 		k.released(w)
 	}
 	status := w.status(k.now())

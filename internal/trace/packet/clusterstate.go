@@ -9,6 +9,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	podutil "github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
@@ -92,7 +93,7 @@ func (w ClusterState) node(name string) *v1.Node {
 // none.
 func (w ClusterState) podAt(ip netip.Addr) *v1.Pod {
 	for _, p := range w.Pods {
-		if !p.Spec.HostNetwork && !ended(p) && slices.Contains(podIPs(p), ip) {
+		if !p.Spec.HostNetwork && !podutil.IsTerminal(p) && slices.Contains(podIPs(p), ip) {
 			return p
 		}
 	}
@@ -126,10 +127,6 @@ func (w ClusterState) ports(s *v1.Service, n *v1.Node, f rules.Family) []rules.S
 		in.Node = rules.Node{Name: n.Name, Zone: n.Labels[v1.LabelTopologyZone]}
 	}
 	return rules.ServicePorts(in, f)
-}
-
-func ended(p *v1.Pod) bool {
-	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }
 
 func podIPs(p *v1.Pod) []netip.Addr {

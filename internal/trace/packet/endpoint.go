@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/node"
+	podutil "github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
@@ -65,7 +66,7 @@ func (d *endpointTracer) podExists(e rules.Endpoint) bool {
 			Text:   fmt.Sprintf("its Pod %s is gone, and the EndpointSlice still lists it", e.Pod),
 			Reason: EndpointDeleted, outcome: Dropped},
 			Fix{Description: "see that the controllers run: they take the endpoint out within a second"})
-	case ended(d.pod) || !slices.Contains(podIPs(d.pod), e.Addr()):
+	case podutil.IsTerminal(d.pod) || !slices.Contains(podIPs(d.pod), e.Addr()):
 		return d.refuse(Step{Name: "endpoint",
 			Text: fmt.Sprintf("Pod %s is %s and no longer has this address; the EndpointSlice is behind", d.pod.Name,
 				d.pod.Status.Phase), Reason: EndpointDeleted, outcome: Dropped},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gantry-project/gantry/internal/networkpolicy/rules"
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 // NetworkPolicies evaluates policies by the rules that Gantry's controller writes into the kernel:
@@ -131,7 +132,7 @@ func policiesIn(w ClusterState, f Flow) rules.In {
 		in.Namespaces[n.Name] = n.Labels
 	}
 	for _, p := range w.Pods {
-		if p.Spec.HostNetwork || ended(p) || len(podIPs(p)) == 0 {
+		if p.Spec.HostNetwork || podutil.IsTerminal(p) || len(podIPs(p)) == 0 {
 			continue
 		}
 		q := rules.Pod{Namespace: p.Namespace, Name: p.Name, Labels: p.Labels, IPs: podIPs(p),

@@ -75,7 +75,7 @@ func (x *tracer) resolvePod(to Peer) []target {
 			Reason: NoSuchPod, outcome: Unresolved},
 			Fix{Description: "see which Pods there are", Run: "kubectl get pods -n " + to.Namespace})
 		return nil
-	case len(podIPs(p)) == 0 || ended(p):
+	case len(podIPs(p)) == 0 || pod.IsTerminal(p):
 		x.fail(Step{Name: "address", Text: fmt.Sprintf("Pod %s is %s and has no address", p.Name, p.Status.Phase),
 			Reason: EndpointDeleted, outcome: Unresolved},
 			seeWhy("see why", "Pod", p.Namespace, p.Name))

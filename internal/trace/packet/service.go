@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/proxy/rules"
 )
 
@@ -106,7 +107,7 @@ func (x *tracer) traceNode(n *v1.Node, t target) {
 	for _, p := range x.Pods {
 		for _, c := range containers(p) {
 			for _, q := range c.Ports {
-				if p.Spec.NodeName == n.Name && !ended(p) &&
+				if p.Spec.NodeName == n.Name && !pod.IsTerminal(p) &&
 					(uint64(q.HostPort) == number || p.Spec.HostNetwork && uint64(q.ContainerPort) == number) {
 					x.ok("port", "container %s of Pod %s has this port of the node", c.Name, p.Name)
 				}

@@ -185,9 +185,9 @@ func (x *tracer) resolveSender(p Peer) {
 		return
 	}
 	x.from, x.node = q, x.ClusterState.node(q.Spec.NodeName)
-	if ended(q) || len(podIPs(q)) == 0 {
+	if pod.IsTerminal(q) || len(podIPs(q)) == 0 {
 		state := "has no address yet"
-		if ended(q) {
+		if pod.IsTerminal(q) {
 			state = "has ended"
 		}
 		x.fail(Step{Name: "sender", Text: fmt.Sprintf("Pod %s is %s and %s: nothing in it can send", q.Name,

@@ -117,8 +117,8 @@ func ignoreTerm([]string) int {
 	}
 }
 
-// allocateMemory MEBIBYTES [MEBIBYTES-PER-SECOND]: touches that much memory, as fast as it can when no
-// rate is given, then sleeps.
+// allocateMemory MEBIBYTES [MEBIBYTES-PER-SECOND]: touches that much memory, as fast as it can when
+// no rate is given, then sleeps.
 func allocateMemory(args []string) int {
 	mib, each := 64, time.Duration(0)
 	if len(args) > 0 {

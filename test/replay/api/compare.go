@@ -104,7 +104,8 @@ func (r Request) anyState() bool {
 	if err != nil || r.Method != http.MethodGet || q.Get("continue") != "" {
 		return false
 	}
-	watch := strings.Contains(path, "/watch/") || q.Get("watch") != "" && q.Get("watch") != "false" && q.Get("watch") != "0"
+	watch := strings.Contains(path, "/watch/") || q.Get("watch") != "" && q.Get("watch") != "false" &&
+		q.Get("watch") != "0"
 	exact := q.Get("resourceVersionMatch") == string(metav1.ResourceVersionMatchExact)
 	revision := q.Get("resourceVersion")
 	return revision == "0" || revision != "" && !exact && !watch
@@ -237,8 +238,8 @@ func strip(v any, keepManaged bool) any {
 	return out
 }
 
-// sortManagers sorts an object's managedFields by manager: the server sorts entries of one second by
-// manager and others by time, so their order depends on when the second changed.
+// sortManagers sorts an object's managedFields by manager: the server sorts entries of one second
+// by manager and others by time, so their order depends on when the second changed.
 func sortManagers(v any) {
 	managed, _ := dig(v, "metadata.managedFields")
 	list, _ := managed.([]any)

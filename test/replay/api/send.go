@@ -23,8 +23,8 @@ const often = 20 * time.Millisecond
 type Server struct {
 	URL   string
 	Users map[string]*http.Client
-	// Other is set when another program than Gantry answers: it is given the recorded pauses in full,
-	// and asked again when it says.
+	// Other is set when another program than Gantry answers: it is given the recorded pauses in
+	// full, and asked again when it says.
 	Other bool
 }
 
@@ -119,8 +119,8 @@ func (s *session) send(ctx context.Context, r Request, as string) (answer, error
 }
 
 // pause waits as long as the recording did before a request. What it waited for has no signal of
-// its own: a cache catching up, a deadline passing. Only a definition's kind is there when discovery
-// lists it, and that ends the pause.
+// its own: a cache catching up, a deadline passing. Only a definition's kind is there when
+// discovery lists it, and that ends the pause.
 func (s *session) pause(ctx context.Context, r Request) error {
 	if r.WaitSeconds <= 0 {
 		return nil

@@ -38,13 +38,13 @@ func (s *Series) Decide(start time.Time) []Want {
 			replicas = *step.Set
 		}
 		w := &Snapshot{Step: step, Replicas: replicas, Now: in.Now}
-		in.HPA, in.Scale, in.ScaleErr, in.Pods, in.Figures = hpa, w.Scale(), nil, nil, nil
+		in.HPA, in.Scale, in.ScaleErr, in.Pods, in.MetricValues = hpa, w.Scale(), nil, nil, nil
 		if step.ScaleErr != "" {
 			in.Scale, in.ScaleErr = nil, errors.New(step.ScaleErr)
 		}
 		if in.NeedsFigures() {
 			in.Pods = w.Pods()
-			in.Figures = w.Clients().Figures(context.Background(), hpa, labels.Everything(),
+			in.MetricValues = w.Clients().MetricValues(context.Background(), hpa, labels.Everything(),
 				func(int, time.Duration) {})
 		}
 		plan := horizontalpodautoscaler.Decide(in)

@@ -191,7 +191,8 @@ func (e external) List(metric string, _ labels.Selector) (*externalv1beta1.Exter
 	out := &externalv1beta1.ExternalMetricValueList{}
 	for _, v := range e.snapshot.Step.Values[metric] {
 		out.Items = append(out.Items, externalv1beta1.ExternalMetricValue{MetricName: metric,
-			Timestamp: *e.snapshot.before(e.snapshot.Step.Age), Value: *resource.NewMilliQuantity(v, resource.DecimalSI)})
+			Timestamp: *e.snapshot.before(e.snapshot.Step.Age), Value: *resource.NewMilliQuantity(v,
+				resource.DecimalSI)})
 	}
 	return out, nil
 }

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 // admitPodCertificateRequest lets a node ask for certificates of Pods that run on it, as what they
@@ -52,7 +54,7 @@ func (p *Plugin) admitPodCertificateRequest(ctx context.Context, name string, a 
 	case pod.Spec.NodeName != name:
 		return fmt.Errorf("pod %q is not running on node %q named in the PodCertificateRequest", podName, name)
 	}
-	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+	if podutil.IsMirror(pod) {
 		return fmt.Errorf("pod %q is a mirror pod", podName)
 	}
 	if pod.Spec.ServiceAccountName != s.ServiceAccountName {

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
+
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 func (p *Plugin) admitPod(ctx context.Context, name string, a admission.Attributes) error {
@@ -47,7 +49,7 @@ func (p *Plugin) admitPodCreate(ctx context.Context, name string, a admission.At
 	if !ok {
 		return fmt.Errorf("unexpected type %T", a.GetObject())
 	}
-	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; !mirror {
+	if !podutil.IsMirror(pod) {
 		return fmt.Errorf("pod does not have %q annotation, node %q can only create mirror pods",
 			corev1.MirrorPodAnnotationKey, name)
 	}
@@ -109,7 +111,7 @@ func checkReferences(name string, pod *corev1.Pod) error {
 	for _, v := range pod.Spec.Volumes {
 		secrets = secrets || v.Secret != nil
 		configMaps = configMaps || v.ConfigMap != nil
-		claims = claims || v.PersistentVolumeClaim != nil || v.Ephemeral != nil
+		claims = claims || podutil.IsClaim(&v)
 		if v.Projected == nil {
 			continue
 		}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 // Plugin is the plugin ServiceAccount.
@@ -66,7 +68,7 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, o admission.
 	if !ok || a.GetOperation() != admission.Create || a.GetSubresource() != "" {
 		return nil
 	}
-	if isMirror(pod) {
+	if podutil.IsMirror(pod) {
 		return p.Validate(ctx, a, o)
 	}
 	name := pod.Spec.ServiceAccountName
@@ -102,7 +104,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	default:
 		return nil
 	}
-	if isMirror(pod) {
+	if podutil.IsMirror(pod) {
 		if err := checkMirror(pod); err != nil {
 			return admission.NewForbidden(a, err)
 		}

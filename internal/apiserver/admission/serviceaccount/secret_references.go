@@ -10,11 +10,6 @@ import (
 // enforceMountable is the annotation by which an account limits its Pods to the Secrets it lists.
 const enforceMountable = "kubernetes.io/enforce-mountable-secrets"
 
-func isMirror(pod *corev1.Pod) bool {
-	_, ok := pod.Annotations[corev1.MirrorPodAnnotationKey]
-	return ok
-}
-
 // checkMirror refuses a mirror Pod that would make its node need anything: a node writes them
 // itself.
 func checkMirror(pod *corev1.Pod) error {

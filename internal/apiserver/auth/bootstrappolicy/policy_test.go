@@ -144,7 +144,7 @@ func TestEnsureWritesWhatIsMissingAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w := writes(c); !slices.Equal(w, []string{"update clusterroles"}) {
-		t.Errorf("writes %v", w)
+		t.Errorf("writes: got %v, want %v", w, []string{"update clusterroles"})
 	}
 	r, _ = c.RbacV1().ClusterRoles().Get(t.Context(), "system:kube-scheduler", metav1.GetOptions{})
 	if !slices.ContainsFunc(r.Rules, func(x rbacv1.PolicyRule) bool { return reflect.DeepEqual(x, own) }) {
@@ -186,6 +186,6 @@ func TestSumFollowsLabels(t *testing.T) {
 		names = append(names, r.Resources[0])
 	}
 	if !slices.Equal(names, []string{"a", "b", "c"}) {
-		t.Errorf("sum %v", names)
+		t.Errorf("sum: got %v, want %v", names, []string{"a", "b", "c"})
 	}
 }

@@ -26,7 +26,7 @@ func podReferences(p *corev1.Pod) []vertex {
 		}
 	}
 	add("pods", p.Name)
-	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
+	if poddef.IsMirror(p) {
 		return out
 	}
 	poddef.References(p, add)

@@ -214,7 +214,7 @@ func TestATokenSaysWhoAndWhere(t *testing.T) {
 		t.Fatalf("got %v, %v, want no error and found true", ok, err)
 	}
 	if len(resp.Audiences) != 1 || resp.Audiences[0] != "vault" {
-		t.Errorf("audiences %v", resp.Audiences)
+		t.Errorf("audiences: got %v, want one of them and [0] vault", resp.Audiences)
 	}
 	for k, want := range map[string]string{
 		"authentication.kubernetes.io/pod-name": "p", "authentication.kubernetes.io/pod-uid": "p-uid",

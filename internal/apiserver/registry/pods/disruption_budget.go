@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/component-helpers/apps/poddisruptionbudget"
+
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 const (
@@ -66,7 +68,7 @@ func MatchingBudgets(all []policyv1.PodDisruptionBudget, p *v1.Pod) []policyv1.P
 // canEvictUnready says that an unready Pod may go without asking the budget: always when the budget
 // says so, or when enough others are healthy.
 func canEvictUnready(p *v1.Pod, b *policyv1.PodDisruptionBudget) bool {
-	if isTrue(p, v1.PodReady) {
+	if podutil.IsConditionTrue(p, v1.PodReady) {
 		return false
 	}
 	if pol := b.Spec.UnhealthyPodEvictionPolicy; pol != nil && *pol == policyv1.AlwaysAllow {

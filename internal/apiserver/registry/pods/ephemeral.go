@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/diff"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // ephemeralContainersRules are pods/ephemeralcontainers: containers may be added to a Pod, never
@@ -37,7 +39,7 @@ func (ephemeralContainersRules) resetFields() fieldpath.Filter {
 
 func (ephemeralContainersRules) validate(p, old *v1.Pod) field.ErrorList {
 	errs := validateAnyUpdate(p, old)
-	if _, static := old.Annotations[v1.MirrorPodAnnotationKey]; static {
+	if pod.IsMirror(old) {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods do not support ephemeral containers")}
 	}
 	path := field.NewPath("spec", "ephemeralContainers")

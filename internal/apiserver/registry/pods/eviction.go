@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // evictionREST is pods/eviction: a delete that a PodDisruptionBudget may refuse.
@@ -106,7 +107,7 @@ func (r *evictionREST) deleteIgnoringPDB(ctx context.Context, name string,
 			return err
 		}
 		o := requestedOptions.DeepCopy()
-		if !hasEnded(p) && !hasVersion(requestedOptions) {
+		if !pod.IsTerminal(p) && !hasVersion(requestedOptions) {
 			requireVersion(o, p.ResourceVersion)
 		}
 		err := r.addConditionAndDeletePod(ctx, name, o)
@@ -254,14 +255,10 @@ func requireVersion(o *metav1.DeleteOptions, version string) {
 	o.Preconditions.ResourceVersion = &version
 }
 
-func hasEnded(p *v1.Pod) bool {
-	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
-}
-
 // canIgnorePDB says that evicting the Pod disrupts nothing: it has ended, never ran, or is being
 // deleted already.
 func canIgnorePDB(p *v1.Pod) bool {
-	return hasEnded(p) || p.Status.Phase == v1.PodPending || p.DeletionTimestamp != nil
+	return pod.IsTerminal(p) || p.Status.Phase == v1.PodPending || p.DeletionTimestamp != nil
 }
 
 // evictionsRetry is upstream's patience with conflicting writers.

@@ -79,7 +79,7 @@ func (resizeRules) resetFields() fieldpath.Filter {
 func (resizeRules) validate(p, old *v1.Pod) field.ErrorList {
 	errs := validateAnyUpdate(p, old)
 	spec := field.NewPath("spec")
-	if _, static := old.Annotations[v1.MirrorPodAnnotationKey]; static {
+	if pod.IsMirror(old) {
 		return field.ErrorList{field.Forbidden(field.NewPath(""), "static pods cannot be resized")}
 	}
 	if old.Spec.OS != nil && old.Spec.OS.Name == v1.Windows {

@@ -199,10 +199,8 @@ func keepObservedGenerations(p, old *v1.Pod) {
 		if c.ObservedGeneration != 0 {
 			continue
 		}
-		for j := range old.Status.Conditions {
-			if old.Status.Conditions[j].Type == c.Type {
-				c.ObservedGeneration = old.Status.Conditions[j].ObservedGeneration
-			}
+		if before := pod.Condition(old, c.Type); before != nil {
+			c.ObservedGeneration = before.ObservedGeneration
 		}
 	}
 }
@@ -227,7 +225,7 @@ func GracePeriodSeconds(p *v1.Pod, requestedOptions *int64) int64 {
 	case p.Spec.TerminationGracePeriodSeconds != nil:
 		period = *p.Spec.TerminationGracePeriodSeconds
 	}
-	if p.Spec.NodeName == "" || p.Status.Phase == v1.PodFailed || p.Status.Phase == v1.PodSucceeded {
+	if p.Spec.NodeName == "" || pod.IsTerminal(p) {
 		period = 0
 	}
 	if period < 0 {

@@ -74,13 +74,8 @@ func gatesCell(p *v1.Pod) string {
 	}
 	yes := 0
 	for _, g := range p.Spec.ReadinessGates {
-		for _, c := range p.Status.Conditions {
-			if c.Type == g.ConditionType {
-				if c.Status == v1.ConditionTrue {
-					yes++
-				}
-				break
-			}
+		if pod.IsConditionTrue(p, g.ConditionType) {
+			yes++
 		}
 	}
 	return fmt.Sprintf("%d/%d", yes, len(p.Spec.ReadinessGates))
@@ -99,10 +94,8 @@ func summarize(p *v1.Pod) summary {
 	if p.Status.Reason != "" {
 		s.reason = p.Status.Reason
 	}
-	for _, c := range p.Status.Conditions {
-		if c.Type == v1.PodScheduled && c.Reason == v1.PodReasonSchedulingGated {
-			s.reason = v1.PodReasonSchedulingGated
-		}
+	if c := pod.Condition(p, v1.PodScheduled); c != nil && c.Reason == v1.PodReasonSchedulingGated {
+		s.reason = v1.PodReasonSchedulingGated
 	}
 	sidecars := map[string]bool{}
 	for i := range p.Spec.InitContainers {
@@ -127,7 +120,7 @@ func summarize(p *v1.Pod) summary {
 		s.reason, initializing = initReason(c, i, len(p.Spec.InitContainers)), true
 		break
 	}
-	if !initializing || isTrue(p, v1.PodInitialized) {
+	if !initializing || pod.IsConditionTrue(p, v1.PodInitialized) {
 		s.restarts, s.lastRestart = sidecarRestarts, lastSidecar
 		summarizeContainers(p, &s)
 	}
@@ -135,7 +128,7 @@ func summarize(p *v1.Pod) summary {
 		switch {
 		case p.Status.Reason == "NodeLost":
 			s.reason = "Unknown"
-		case p.Status.Phase != v1.PodFailed && p.Status.Phase != v1.PodSucceeded:
+		case !pod.IsTerminal(p):
 			s.reason = "Terminating"
 		}
 	}
@@ -198,7 +191,7 @@ func summarizeContainers(p *v1.Pod, s *summary) {
 	// One container ended well while another runs: say what the Pod is, not what the one did.
 	if s.reason == "Completed" && running {
 		s.reason = "NotReady"
-		if isTrue(p, v1.PodReady) {
+		if pod.IsConditionTrue(p, v1.PodReady) {
 			s.reason = "Running"
 		}
 	}
@@ -210,13 +203,4 @@ func laterTime(t time.Time, c *v1.ContainerStatus) time.Time {
 		return end.FinishedAt.Time
 	}
 	return t
-}
-
-func isTrue(p *v1.Pod, t v1.PodConditionType) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == t {
-			return c.Status == v1.ConditionTrue
-		}
-	}
-	return false
 }

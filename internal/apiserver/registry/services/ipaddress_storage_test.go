@@ -174,7 +174,7 @@ func TestKeepCIDR(t *testing.T) {
 	entries := []networkingv1.IPAddress{*NewIPAddress("10.1.0.3", "n", "s")}
 	if n, _ := SyncServiceCIDR(cidr(), ServiceCIDRState{}, now); n.Finalizers == nil ||
 		n.Finalizers.Finalizers[0] != rangeFinalizer {
-		t.Errorf("a new one: %+v", n)
+		t.Errorf("a new one: got %+v, want Finalizers set and Finalizers.Finalizers[0] %v", n, rangeFinalizer)
 	}
 	n, _ := SyncServiceCIDR(cidr(held), ServiceCIDRState{}, now)
 	if n.Status == nil || n.Status.Status.Conditions[0].Message != readyMessage {

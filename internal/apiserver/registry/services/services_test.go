@@ -146,7 +146,8 @@ func TestServiceUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := old.Spec.Ports; p[0].NodePort == 0 || p[0].NodePort != p[1].NodePort {
-		t.Errorf("one number for both protocols: %v", p)
+		t.Errorf("one number for both protocols: got %v, want [0].NodePort other than 0 and [0].NodePort %v", p,
+			p[1].NodePort)
 	}
 	update := func(s *v1.Service) *v1.Service {
 		t.Helper()

@@ -76,8 +76,8 @@ func NewEvictionCommand(streams cli.IO) *cobra.Command {
 // answer is what is printed as JSON.
 type answer struct {
 	*nodepressure.Result
-	Victims   []nodepressure.Victim   `json:"victims"`
-	Foresight *nodepressure.Foresight `json:"foresight"`
+	Victims  []nodepressure.Victim          `json:"victims"`
+	Forecast *nodepressure.EvictionForecast `json:"foresight"`
 }
 
 func (e *evictionCommand) run(ctx context.Context) error {
@@ -98,7 +98,7 @@ func (e *evictionCommand) run(ctx context.Context) error {
 		}
 	}
 	return e.write(nodepressure.Run(n, nodepressure.Times{Period: manager.Period, Duration: e.duration}),
-		nodepressure.Foresee(n, len(n.Pods)))
+		nodepressure.Forecast(n, len(n.Pods)))
 }
 
 func (e *evictionCommand) validate() error {
@@ -125,7 +125,7 @@ func (e *evictionCommand) read(ctx context.Context) (nodepressure.Node, error) {
 	return gather.NodePressure(ctx, client, e.node, true)
 }
 
-func (e *evictionCommand) write(r *nodepressure.Result, f *nodepressure.Foresight) error {
+func (e *evictionCommand) write(r *nodepressure.Result, f *nodepressure.EvictionForecast) error {
 	switch e.Output {
 	case "json":
 		return cli.WriteJSON(e.Out, answer{r, r.Victims(), f})

@@ -66,7 +66,7 @@ func TestFormsOfTheAnswer(t *testing.T) {
 	code, out := call(t, mix, "-f", "-", "-o", "json", "--preset", "seed-001", "--duration", "1m")
 	var a answer
 	if err := json.Unmarshal([]byte(out), &a); code != 0 || err != nil || len(a.Victims) == 0 || len(a.Passes) == 0 ||
-		len(a.Foresight.Margins) == 0 {
+		len(a.Forecast.Margins) == 0 {
 		t.Errorf("JSON: got %d %v\n%s", code, err, out)
 	}
 	if code, out := call(t, mix, "-f", "-", "-o", "svg"); code != 0 || !strings.HasPrefix(out, "<svg") {

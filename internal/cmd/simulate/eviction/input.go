@@ -42,7 +42,7 @@ func (e *evictionCommand) readFile() (nodepressure.Node, error) {
 	}
 	var n nodepressure.Node
 	if err == nil {
-		n, err = nodepressure.ReadMix(doc)
+		n, err = nodepressure.ReadScenario(doc)
 	}
 	if err != nil {
 		return n, cli.WithFix(fmt.Errorf("%s: %w", source, err),

@@ -195,14 +195,14 @@ func (a *accumulator) below(upper, l level) []int {
 	return out
 }
 
-// whole tells whether all CPUs of a part are free.
-func (a *accumulator) whole(l level, id int) bool {
+// isFree tells whether all CPUs of a part are free.
+func (a *accumulator) isFree(l level, id int) bool {
 	return len(members(a.free, l, id)) == len(members(a.t.CPUs, l, id))
 }
 
 // takeWhole takes the parts that are wholly free, in the order given, while they are not too large.
 func (a *accumulator) takeWhole(order []int, l level) {
-	order = slices.DeleteFunc(order, func(id int) bool { return !a.whole(l, id) })
+	order = slices.DeleteFunc(order, func(id int) bool { return !a.isFree(l, id) })
 	for _, id := range order {
 		if all := members(a.t.CPUs, l, id); a.need >= len(all) {
 			a.take(all)

@@ -107,8 +107,8 @@ type request struct {
 	required  int
 }
 
-// question is all that the choice depends on. m.mu is held.
-func (m *Manager) question(w request, p *plugin.Client, preferred devicemanager.Set) devicemanager.Request {
+// allocationRequest is all that the choice depends on. m.mu is held.
+func (m *Manager) allocationRequest(w request, p *plugin.Client, preferred devicemanager.Set) devicemanager.Request {
 	uid := w.pod.UID
 	r := devicemanager.Request{Pod: uid, Container: w.container.Name, Resource: w.resource, Required: w.required,
 		InUse: m.pods.InUse(w.resource), Has: m.pods.Container(uid, w.container.Name, w.resource),
@@ -129,7 +129,7 @@ func (m *Manager) reserve(ctx context.Context, w request) error {
 		m.freeEnded()
 		m.mu.Lock()
 		p := m.pluginOf(w.resource)
-		choice, err := devicemanager.Choose(m.question(w, p, preferred))
+		choice, err := devicemanager.Choose(m.allocationRequest(w, p, preferred))
 		if err == nil && choice.Ask == nil && len(choice.Devices) > 0 {
 			m.pods.Insert(w.pod.UID, w.container.Name, w.resource, devicemanager.Allocation{
 				DeviceIDs: m.inventory[w.resource].PerNUMA(choice.Devices)})

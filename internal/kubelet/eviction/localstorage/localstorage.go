@@ -20,6 +20,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/stats"
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 // minAge is how long a Pod is left alone.
@@ -48,8 +49,7 @@ func New(d Deps) *Checker { return &Checker{d: d, evicted: map[types.UID]bool{}}
 func (c *Checker) Check(ctx context.Context) bool {
 	limited := map[types.UID]*v1.Pod{}
 	for _, p := range c.d.Pods() {
-		if eviction.HasStorageLimits(p) && p.DeletionTimestamp == nil && p.Status.Phase != v1.PodFailed &&
-			p.Status.Phase != v1.PodSucceeded && !isYoung(p, time.Now()) {
+		if eviction.HasStorageLimits(p) && pod.IsActive(p) && !isYoung(p, time.Now()) {
 			limited[p.UID] = p
 		}
 	}

@@ -33,13 +33,13 @@ func (m *Manager) reportTarget(ctx context.Context, d eviction.Decision) {
 // reportFruitless tells, once for each time, that evictions stop because they bring nothing, and
 // shows how many have brought nothing.
 func (m *Manager) reportFruitless(ctx context.Context, d eviction.Decision) {
-	if m.d.Meter.Fruitless != nil {
+	if m.d.Metrics.Fruitless != nil {
 		before, now := m.state.Gain, d.State.Gain
 		if before.Signal != "" && before.Signal != now.Signal {
-			m.d.Meter.Fruitless(string(before.Signal), 0)
+			m.d.Metrics.Fruitless(string(before.Signal), 0)
 		}
 		if now.Signal != "" {
-			m.d.Meter.Fruitless(string(now.Signal), now.Fruitless)
+			m.d.Metrics.Fruitless(string(now.Signal), now.Fruitless)
 		}
 	}
 	if d.Fruitless == nil || *d.Fruitless == m.reported.fruitless {
@@ -81,10 +81,10 @@ func (m *Manager) evict(ctx context.Context, d eviction.Decision) bool {
 		Measured: v.Measured, Use: v.Use.Value(), Request: v.Request.Value(), Priority: pod.Priority(p),
 		Grace: journal.Took(v.Grace),
 	})
-	if m.d.Meter.StatsAge != nil {
+	if m.d.Metrics.StatsAge != nil {
 		for _, t := range d.Thresholds {
 			if at := d.State.Last[t.Signal].At; !at.IsZero() {
-				m.d.Meter.StatsAge(string(t.Signal), time.Since(at))
+				m.d.Metrics.StatsAge(string(t.Signal), time.Since(at))
 			}
 		}
 	}

@@ -54,11 +54,11 @@ type Deps struct {
 	Changed    func() // called when the node's conditions have changed; may be nil
 	// Notices tell that the kernel wants a look now; may be nil
 	Notices <-chan string
-	Meter   Meter
+	Metrics Metrics
 }
 
-// Meter receives figures; a nil field receives nothing.
-type Meter struct {
+// Metrics receives figures; a nil field receives nothing.
+type Metrics struct {
 	Observed  func(eviction.Observations) // at each look
 	StatsAge  func(signal string, age time.Duration)
 	Fruitless func(signal string, evictions int)
@@ -212,8 +212,8 @@ func (m *Manager) observe(ctx context.Context) (eviction.In, error) {
 	}
 	in := eviction.In{Config: m.d.Config, Disks: disks, Observations: eviction.Observe(figures), State: m.state,
 		Now: time.Now()}
-	if m.d.Meter.Observed != nil {
-		m.d.Meter.Observed(in.Observations)
+	if m.d.Metrics.Observed != nil {
+		m.d.Metrics.Observed(in.Observations)
 	}
 	var ignored []eviction.Signal
 	in.Config.Thresholds, ignored = eviction.ForDisks(in.Config.Thresholds, disks)

@@ -82,7 +82,7 @@ func run(t *testing.T, signal eviction.Signal, test func(w *testNode)) {
 				eviction.DeadContainers: reclaim(eviction.DeadContainers),
 				eviction.UnusedImages:   reclaim(eviction.UnusedImages)},
 			Events: w.events, Journal: w, Changed: func() { w.changed++ },
-			Meter: manager.Meter{
+			Metrics: manager.Metrics{
 				Fruitless: func(s string, n int) { w.fruitless = append(w.fruitless, fmt.Sprint(s, " ", n)) }},
 		}
 		test(w)
@@ -309,7 +309,7 @@ func TestTheVictimGetsItsGrace(t *testing.T) {
 func TestEachSignalIsShown(t *testing.T) {
 	run(t, eviction.MemoryAvailable, func(w *testNode) {
 		var shown []eviction.Observations
-		w.d.Meter.Observed = func(o eviction.Observations) { shown = append(shown, o) }
+		w.d.Metrics.Observed = func(o eviction.Observations) { shown = append(shown, o) }
 		at := func(n int64) *eviction.Observation {
 			return &eviction.Observation{At: time.Now(), Available: n + int64(len(shown)), Capacity: 100 * n}
 		}

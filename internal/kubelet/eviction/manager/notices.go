@@ -14,8 +14,9 @@ import (
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
-// Notice is something that the kernel tells of; cgroup.Notifier is one. Close ends a Wait.
-type Notice interface {
+// ThresholdNotifier is something that the kernel tells of; cgroup.Notifier is one. Close ends a
+// Wait.
+type ThresholdNotifier interface {
 	Wait() error
 	Close() error
 }
@@ -25,11 +26,11 @@ type Notice interface {
 type Kernel struct {
 	// Usage tells when a cgroup's memory in use crosses a number of bytes
 	// (kernelMemcgNotification, cgroup v1)
-	Usage func(path string, bytes uint64) (Notice, error)
+	Usage func(path string, bytes uint64) (ThresholdNotifier, error)
 	// Others are what tells by itself, with their names: pressure of the machine, limits of the
 	// Pods' cgroup that were hit. Opening one of something that is not there (fs.ErrNotExist) is
 	// tried again
-	Others map[string]func() (Notice, error)
+	Others map[string]func() (ThresholdNotifier, error)
 }
 
 // noticeInterval is the least time between two looks that the kernel asks for.
@@ -82,7 +83,7 @@ func (w *Watcher) cgroup(s eviction.Signal) (path string, memory bool) {
 
 // keepOpen listens to a notice until ctx ends. One of a cgroup that is not there yet, or is made
 // anew, is opened again each Period; one that the kernel does not have is given up.
-func (w *Watcher) keepOpen(ctx context.Context, name string, open func() (Notice, error)) {
+func (w *Watcher) keepOpen(ctx context.Context, name string, open func() (ThresholdNotifier, error)) {
 	log := klog.FromContext(ctx).V(2)
 	said := false
 	for {
@@ -108,7 +109,7 @@ func (w *Watcher) keepOpen(ctx context.Context, name string, open func() (Notice
 
 // listen asks for a look whenever the kernel tells, until ctx ends or the notice does, which is an
 // error.
-func (w *Watcher) listen(ctx context.Context, name string, n Notice) error {
+func (w *Watcher) listen(ctx context.Context, name string, n ThresholdNotifier) error {
 	stop := context.AfterFunc(ctx, func() { _ = n.Close() })
 	defer func() {
 		if stop() {
@@ -122,7 +123,7 @@ func (w *Watcher) listen(ctx context.Context, name string, n Notice) error {
 			}
 			return err
 		}
-		w.ask(name)
+		w.triggerSync(name)
 		select {
 		case <-time.After(noticeInterval):
 		case <-ctx.Done():
@@ -131,8 +132,8 @@ func (w *Watcher) listen(ctx context.Context, name string, n Notice) error {
 	}
 }
 
-// ask asks for a look, unless one is asked for already.
-func (w *Watcher) ask(why string) {
+// triggerSync asks for a look, unless one is asked for already.
+func (w *Watcher) triggerSync(why string) {
 	select {
 	case w.notices <- why:
 	default:
@@ -192,7 +193,7 @@ func (w *Watcher) readUsage(ctx context.Context, at string, t eviction.Threshold
 			next = NextReading(left)
 			if is := left < 0; is != met {
 				if met = is; met {
-					w.ask(crossed(t))
+					w.triggerSync(crossed(t))
 				}
 			}
 		}

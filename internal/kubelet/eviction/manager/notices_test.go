@@ -78,7 +78,7 @@ func TestAMemoryThresholdIsSeenWithoutTheKernel(t *testing.T) {
 			g := &growing{startedAt: time.Now(), rate: c.rate, broken: c.broken}
 			var k manager.Kernel
 			if c.silent {
-				k.Usage = func(string, uint64) (manager.Notice, error) { return make(silentNotice), nil }
+				k.Usage = func(string, uint64) (manager.ThresholdNotifier, error) { return make(silentNotice), nil }
 			}
 			w := manager.NewWatcher(k, &manager.Observer{Cgroups: g, MemoryBytes: 64 * gi}, list)
 			ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
@@ -128,14 +128,14 @@ func (*briefNotice) Close() error { return nil }
 func TestANoticeIsOpenedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		startedAt, opened, tried := time.Now(), 0, 0
-		w := manager.NewWatcher(manager.Kernel{Others: map[string]func() (manager.Notice, error){
-			"pods": func() (manager.Notice, error) {
+		w := manager.NewWatcher(manager.Kernel{Others: map[string]func() (manager.ThresholdNotifier, error){
+			"pods": func() (manager.ThresholdNotifier, error) {
 				if opened++; opened <= 2 {
 					return nil, &fs.PathError{Op: "open", Path: "memory.events", Err: fs.ErrNotExist}
 				}
 				return &briefNotice{}, nil
 			},
-			"pressure": func() (manager.Notice, error) { tried++; return nil, errors.ErrUnsupported },
+			"pressure": func() (manager.ThresholdNotifier, error) { tried++; return nil, errors.ErrUnsupported },
 		}}, &manager.Observer{}, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()

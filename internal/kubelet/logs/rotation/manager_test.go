@@ -48,7 +48,7 @@ func TestRotation(t *testing.T) {
 	}
 	if got := unreachable([]string{"0.log", "1.log", "1.log.20260102-150405.gz", "2.log", "3.log", "note"},
 		3); !slices.Equal(got, []string{"0.log", "1.log", "1.log.20260102-150405.gz"}) {
-		t.Errorf("unreachable: %v", got)
+		t.Errorf("unreachable: got %v, want %v", got, []string{"0.log", "1.log", "1.log.20260102-150405.gz"})
 	}
 	if got := linkName(strings.Repeat("p", 250), "ns", "c", "id"); len(got) != 255 {
 		t.Errorf("a name of %d bytes fits no file system, want 255", len(got))
@@ -221,7 +221,7 @@ func TestLinks(t *testing.T) {
 	}
 	k.track(t.Context(), <-k.starts)
 	if got := names(t, k.d.Links); !slices.Equal(got, []string{"foreign", "gone", "web_a_app-c9.log"}) {
-		t.Errorf("at the start: %v", got)
+		t.Errorf("at the start: got %v, want %v", got, []string{"foreign", "gone", "web_a_app-c9.log"})
 	}
 	k.RotateAll(t.Context())
 	if got := names(t, k.d.Links); !slices.Equal(got, []string{"foreign", "web_a_app-c9.log"}) {

@@ -180,8 +180,7 @@ func (e *entry) writeStatus(to StatusManager) {
 		e.staticPods[0].status == nil || !IsMirrorOf(e.mirror, e.staticPods[0].pod) {
 		return
 	}
-	if ph := e.staticPods[0].status.Phase; e.staticPods[0].terminating &&
-		(ph == v1.PodSucceeded || ph == v1.PodFailed) {
+	if e.staticPods[0].terminating && pod.IsPhaseTerminal(e.staticPods[0].status.Phase) {
 		return // a Pod that its source does not have any more goes without a last phase, as upstream's do
 	}
 	to.SetPodStatus(e.mirror, MirrorStatus(e.mirror, *e.staticPods[0].status))

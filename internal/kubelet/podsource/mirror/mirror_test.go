@@ -20,12 +20,13 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/podsource"
 	"github.com/gantry-project/gantry/internal/kubelet/podsource/mirror"
 	"github.com/gantry-project/gantry/internal/kubelet/podsource/static"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 func own(hash string) *v1.Pod {
 	p := wrappers.MakePod().Namespace("ns").Name("etcd-n1").UID(hash).Obj()
-	p.Annotations = map[string]string{static.SourceAnnotation: "file", static.HashAnnotation: hash}
+	p.Annotations = map[string]string{pod.SourceAnnotation: "file", static.HashAnnotation: hash}
 	return p
 }
 

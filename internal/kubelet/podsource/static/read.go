@@ -21,11 +21,11 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
-// Annotations that tell where a Pod comes from (upstream: pkg/kubelet/types).
+// Annotations that tell where a Pod comes from (upstream: pkg/kubelet/types), beside
+// pod.SourceAnnotation.
 const (
-	SourceAnnotation = "kubernetes.io/config.source"
-	HashAnnotation   = "kubernetes.io/config.hash"
-	SeenAnnotation   = "kubernetes.io/config.seen"
+	HashAnnotation = "kubernetes.io/config.hash"
+	SeenAnnotation = "kubernetes.io/config.seen"
 )
 
 // Rules are the API's rules for Pods. Both are required.
@@ -194,7 +194,7 @@ func setMetadata(p *v1.Pod, content []byte, o Origin, now time.Time) {
 	if p.Annotations == nil {
 		p.Annotations = map[string]string{}
 	}
-	p.Annotations[HashAnnotation], p.Annotations[SourceAnnotation], p.Annotations[SeenAnnotation] = string(p.UID),
+	p.Annotations[HashAnnotation], p.Annotations[pod.SourceAnnotation], p.Annotations[SeenAnnotation] = string(p.UID),
 		o.Source, now.Format(time.RFC3339Nano)
 	if o.Source == "file" {
 		tolerateNoExecute(p)

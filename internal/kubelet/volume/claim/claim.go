@@ -15,6 +15,7 @@ import (
 	storage "k8s.io/component-helpers/storage/volume"
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	podutil "github.com/gantry-project/gantry/internal/pod"
 )
 
 // Resolver looks claims up.
@@ -27,7 +28,7 @@ type Resolver struct {
 // The error is a volume.Unprocessed when there is no such PersistentVolume that the Pod can use.
 func (r Resolver) CreateVolumeSpec(ctx context.Context, pod *v1.Pod, v *v1.Volume) (volume.Spec, error) {
 	spec := volume.Spec{Volume: v}
-	if !volume.IsClaim(v) {
+	if !podutil.IsClaim(v) {
 		return spec, nil
 	}
 	name := volume.ClaimName(pod, v)

@@ -152,7 +152,7 @@ func TestServersDirectoryIsMountedWithItsOptions(t *testing.T) {
 		t.Errorf("got %+v %v, want no error, Path %v and ReadOnly true", m, err, dir)
 	}
 	if !slices.Equal(s.asked, []string{"nfs [fd00::1]:/export hard nfsvers=4.2 ro"}) {
-		t.Errorf("mounted %q", s.asked)
+		t.Errorf("mounted: got %q, want %q", s.asked, []string{"nfs [fd00::1]:/export hard nfsvers=4.2 ro"})
 	}
 	if err := (nfs.Plugin{Mounts: s}).TearDown(t.Context(), volume.UnmounterArgs{Dir: dir}); err != nil {
 		t.Error(err)

@@ -45,14 +45,14 @@ func TestADriverSaysHowAVolumeIs(t *testing.T) {
 	if got[0] != want {
 		t.Errorf("got %+v, want %+v", got[0], want)
 	}
-	r.driver.Obey("NodeStageVolume")
+	r.driver.ClearFaults("NodeStageVolume")
 	m := r.mount(pod)
 	want.PublishPath = m.Path
 	if got := r.VolumesToReportHealth(); !slices.Equal(got, []volume.VolumeToHealthCheck{want}) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 
-	r.driver.Ail(handle, entry(csipb.VolumeHealthErrorType_INACCESSIBLE, "DiskGone", "no disk"),
+	r.driver.SetVolumeHealth(handle, entry(csipb.VolumeHealthErrorType_INACCESSIBLE, "DiskGone", "no disk"),
 		entry(csipb.VolumeHealthErrorType_DATA_LOSS, "DiskGone", ""),
 		entry(csipb.VolumeHealthErrorType_DEGRADED, "Slow", strings.Repeat("x", 2000)),
 		entry(csipb.VolumeHealthErrorType(77), "FromTheFuture", ""))
@@ -76,13 +76,13 @@ func TestADriverSaysHowAVolumeIs(t *testing.T) {
 		"the reason \"no reason\"": {entry(1, "no reason", "")},
 		"maximum is 256":           {entry(1, strings.Repeat("A", 257), "")},
 	} {
-		r.driver.Ail(handle, lie...)
+		r.driver.SetVolumeHealth(handle, lie...)
 		got, _, err := r.drivers.VolumeHealth(t.Context(), want)
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("a driver that lies: got %v, %v, want %q", got, err, name)
 		}
 	}
-	r.driver.Ail(handle)
+	r.driver.SetVolumeHealth(handle)
 	if got, says, err := r.drivers.VolumeHealth(t.Context(), want); len(got) > 0 || !says || err != nil {
 		t.Errorf("a volume that is well again: got %v, %t, %v", got, says, err)
 	}
@@ -136,13 +136,13 @@ func TestStorageHealthIsInTheCSINode(t *testing.T) {
 	unknown.Status = 99
 	report := func(said ...*csipb.NodeGetStorageHealthResponse_StorageBackendHealth) []storagev1.StorageHealth {
 		t.Helper()
-		r.driver.AilStorage(said...)
+		r.driver.SetStorageHealth(said...)
 		conditions, says, err := r.drivers.StorageHealth(t.Context(), "disk.example.com")
 		if err == nil && says {
 			err = info.UpdateStorageHealth(t.Context(), "disk.example.com", conditions)
 		}
 		if err != nil || !says {
-			t.Fatalf("says %t: %v", says, err)
+			t.Fatalf("says: got %t: %v, want no error and true", says, err)
 		}
 		n, err := client.StorageV1().CSINodes().Get(t.Context(), "n", metav1.GetOptions{})
 		if err != nil {
@@ -165,7 +165,7 @@ func TestStorageHealthIsInTheCSINode(t *testing.T) {
 		t.Errorf("after it is well: %s", cmp.Diff(want[:1], got))
 	}
 	raw.VolumeCapability.AccessMode = nil
-	r.driver.AilStorage(raw)
+	r.driver.SetStorageHealth(raw)
 	if _, _, err := r.drivers.StorageHealth(t.Context(), "disk.example.com"); err == nil ||
 		!strings.Contains(err.Error(), "condition 0 has invalid volume capability: access mode is required") {
 		t.Errorf("of a capability that is none: %v", err)

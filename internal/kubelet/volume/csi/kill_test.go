@@ -55,7 +55,7 @@ func killedAt(t *testing.T, kind string, x *killing) {
 	}
 	x.try(func(ctx context.Context) error { _, err := x.MountVolumes(ctx, pod); return err })
 	if grown := len(x.api.grown) > 0; grown != (kind == "growing") {
-		t.Errorf("the claim has its new size: %t", grown)
+		t.Errorf("the claim has its new size: got %t, want %t", grown, (kind == "growing"))
 	}
 	x.try(func(ctx context.Context) error { return x.UnmountVolumes(ctx, "a") })
 	x.try(func(ctx context.Context) error { // the sweep unstages what the Pod did not wait for

@@ -388,7 +388,7 @@ func TestADriverThatHangsKeepsItsOwnPodOnly(t *testing.T) {
 	if err := r.UnmountVolumes(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), "still open") {
 		t.Errorf("the driver unpublishes nothing: got a Pod released with error %v, want still open", err)
 	}
-	r.driver.Obey("NodeUnpublishVolume")
+	r.driver.ClearFaults("NodeUnpublishVolume")
 	r.unmount("a")
 }
 
@@ -631,7 +631,7 @@ func TestErrorsNameTheDriver(t *testing.T) {
 	if !slices.Contains(r.events, "FailedMount "+want) {
 		t.Errorf("events %v, want FailedMount %s", r.events, want)
 	}
-	r.driver.Obey("NodeStageVolume")
+	r.driver.ClearFaults("NodeStageVolume")
 	r.drivers.DeRegisterPlugin("disk.example.com", r.driver.Endpoint())
 	want = "driver name disk.example.com not found in the list of registered CSI drivers"
 	if got := r.refused(claiming("a")); !strings.Contains(got, want) {

@@ -78,7 +78,7 @@ func TestResource(t *testing.T) {
 	}
 	if got, err := fieldpath.ContainerResource(p, "c", &v1.ResourceFieldSelector{Resource: "limits.cpu"},
 		node); err != nil || got != "2" {
-		t.Errorf("the container that asks is the default: %q %v", got, err)
+		t.Errorf("the container that asks is the default: got %q %v, want no error and %q", got, err, "2")
 	}
 	p.Spec.Resources = &v1.ResourceRequirements{Limits: v1.ResourceList{"memory": q("64Mi"), "hugepages-2Mi": q("8Mi")}}
 	for name, want := range map[[2]string]string{{"open", "limits.memory"}: "67108864", {"open", "limits.cpu"}: "2",

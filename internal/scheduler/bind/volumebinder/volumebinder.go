@@ -200,7 +200,9 @@ func isNewer(a, b string) bool {
 	return err != nil && a != b || err == nil && c > 0
 }
 
-// Claim finds a claim, as assumed.
+// Claim returns a claim as this scheduler assumes it to be, or as the informer has it when that is
+// newer; not to be changed. The error is NotFound where the informer has none. Safe for concurrent
+// use, as Volume and VolumesOfClass are.
 func (l *VolumeBinder) Claim(namespace, name string) (*v1.PersistentVolumeClaim, error) {
 	is, err := l.claimLister.PersistentVolumeClaims(namespace).Get(name)
 	if err != nil {
@@ -220,7 +222,7 @@ func (l *VolumeBinder) Claim(namespace, name string) (*v1.PersistentVolumeClaim,
 	return ours, nil
 }
 
-// Volume finds a volume, as assumed.
+// Volume is Claim for the PersistentVolume of that name.
 func (l *VolumeBinder) Volume(name string) (*v1.PersistentVolume, error) {
 	is, err := l.volumeLister.Get(name)
 	if err != nil {
@@ -244,7 +246,7 @@ func (l *VolumeBinder) withAssumed(is *v1.PersistentVolume) *v1.PersistentVolume
 	return ours
 }
 
-// VolumesOfClass lists the volumes of a class, as assumed.
+// VolumesOfClass lists the volumes of a class by name, each as Volume returns it, in a new slice.
 func (l *VolumeBinder) VolumesOfClass(class string) []*v1.PersistentVolume {
 	found, err := l.volumesByClass.ByIndex(byClassIndex, class)
 	if err != nil { // only when the index does not exist
@@ -262,7 +264,7 @@ func (l *VolumeBinder) VolumesOfClass(class string) []*v1.PersistentVolume {
 	return out
 }
 
-// Class finds a storage class.
+// Class returns the StorageClass as the informer has it; NotFound where there is none.
 func (l *VolumeBinder) Class(name string) (*storagev1.StorageClass, error) {
 	return l.classes.Get(name)
 }

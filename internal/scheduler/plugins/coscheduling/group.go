@@ -33,7 +33,8 @@ type Spec struct {
 	ScheduleTimeoutSeconds *int32          `json:"scheduleTimeoutSeconds,omitempty"`
 }
 
-// ReadGroup reads a PodGroup of the dynamic client.
+// ReadGroup reads a PodGroup from what the dynamic client returns. Fields that it does not know are
+// left out; a field of another type is an error.
 func ReadGroup(content map[string]any) (*Group, error) {
 	g := &Group{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, g); err != nil {

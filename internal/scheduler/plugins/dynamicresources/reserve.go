@@ -103,7 +103,9 @@ func needsBindingConditions(a *resourceapi.AllocationResult) bool {
 		func(r resourceapi.DeviceRequestAllocationResult) bool { return len(r.BindingConditions) > 0 })
 }
 
-// Unreserve lets the devices go.
+// Unreserve gives back what Reserve and PreBind took for the Pod: assumed allocations at once, and
+// through the API the claim that was made and the reservations that were written. It waits for
+// these writes and cannot fail; it may be called without a Reserve.
 func (pl *Plugin) Unreserve(ctx context.Context, state framework.CycleState, p *v1.Pod, _ string) {
 	w, err := cycleStateOf(state)
 	if err != nil || w.plan == nil {
@@ -137,7 +139,8 @@ func (pl *Plugin) PreBindPreFlight(_ context.Context, state framework.CycleState
 	return &framework.PreBindPreFlightResult{AllowParallel: true}, nil
 }
 
-// PreBind writes allocations and reservations.
+// PreBind writes the Pod's allocations and reservations to its claims, and waits for the answers.
+// An Error status means that some may be written: Unreserve takes them back.
 func (pl *Plugin) PreBind(ctx context.Context, state framework.CycleState, p *v1.Pod, _ string) *framework.Status {
 	w, err := cycleStateOf(state)
 	if err != nil || w.plan == nil || pl.claimWriter == nil {

@@ -146,7 +146,7 @@ func TestColumnsChangeNoStatus(t *testing.T) {
 			}
 			want, got := rule(New(f.Objects)), rule(cached)
 			if d := schedule.Differences(got, want); len(d) > 0 {
-				r.Fatalf("Pod %d: %v", i, d)
+				r.Fatalf("Pod %d: got %v, want none", i, d)
 			}
 			cases += in.Snapshot.Len()
 			if got.State.GetSkipFilterPlugins().Has(Name) {

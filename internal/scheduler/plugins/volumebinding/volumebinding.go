@@ -12,6 +12,7 @@ import (
 	config "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kube-scheduler/framework"
 
+	podutil "github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/noderesources"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins/volumelisters"
 	"github.com/gantry-project/gantry/internal/scheduler/schedule"
@@ -79,13 +80,13 @@ var (
 func (*Plugin) Name() string { return Name }
 
 // Skips tells whether the Pod has no claims.
-func (*Plugin) Skips(p *v1.Pod, _ *snapshot.Snapshot) bool { return !volumelisters.HasClaims(p) }
+func (*Plugin) Skips(p *v1.Pod, _ *snapshot.Snapshot) bool { return !podutil.HasClaims(p) }
 
 // PreFilter looks the claims up once. Claims that must be bound first, or cannot be read, are
 // beyond help by other Pods.
 func (pl *Plugin) PreFilter(_ context.Context, state framework.CycleState, p *v1.Pod,
 	_ []framework.NodeInfo) (*framework.PreFilterResult, *framework.Status) {
-	if pl.listers == nil || !volumelisters.HasClaims(p) {
+	if pl.listers == nil || !podutil.HasClaims(p) {
 		return nil, framework.NewStatus(framework.Skip)
 	}
 	claims, err := volumelisters.Claims(pl.listers, p)

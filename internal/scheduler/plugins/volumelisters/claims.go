@@ -28,12 +28,6 @@ func Uses(p *v1.Pod, c *v1.PersistentVolumeClaim) bool {
 	})
 }
 
-// HasClaims tells whether a Pod uses any claim.
-func HasClaims(p *v1.Pod) bool {
-	return slices.ContainsFunc(p.Spec.Volumes,
-		func(v v1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
-}
-
 // Claims gives the claims of a Pod. The error, in upstream's words, is of the first that is
 // missing, lost, on its way out, or another Pod's.
 func Claims(f Listers, p *v1.Pod) ([]*v1.PersistentVolumeClaim, error) {

@@ -47,12 +47,12 @@ type Driver struct {
 
 // rule is what a call does instead of its work.
 type rule struct {
-	err  error
-	hang chan struct{}
-	late time.Duration
-	lie  bool
-	work bool // is done before the rest of the rule
-	once bool // the rule holds for one call
+	err   error
+	hang  chan struct{}
+	delay time.Duration
+	skip  bool
+	work  bool // is done before the rest of the rule
+	once  bool // the rule holds for one call
 }
 
 // Start serves on csi.sock in a short directory until the test ends.
@@ -141,11 +141,11 @@ func (d *Driver) Fail(method string, err error) { d.set(method, rule{err: err}) 
 // then.
 func (d *Driver) Hang(method string, until chan struct{}) { d.set(method, rule{hang: until}) }
 
-// Late has calls of the method answer after a time, whoever still waits.
-func (d *Driver) Late(method string, after time.Duration) { d.set(method, rule{late: after}) }
+// DelayCalls has calls of the method answer after a time, whoever still waits.
+func (d *Driver) DelayCalls(method string, after time.Duration) { d.set(method, rule{delay: after}) }
 
-// Lie has calls of the method do nothing and answer that it is done.
-func (d *Driver) Lie(method string) { d.set(method, rule{lie: true}) }
+// SkipCalls has calls of the method do nothing and answer that it is done.
+func (d *Driver) SkipCalls(method string) { d.set(method, rule{skip: true}) }
 
 // Die has the next call of the method end as when the driver is killed before its work, or after it
 // and before its answer.
@@ -192,8 +192,8 @@ func (d *Driver) Attached() (nodes map[string]string, refused []string) {
 	return maps.Clone(d.has.attached), slices.Clone(d.has.refused)
 }
 
-// Obey has calls of the method do their work again.
-func (d *Driver) Obey(method string) { d.set(method, rule{}) }
+// ClearFaults has calls of the method do their work again.
+func (d *Driver) ClearFaults(method string) { d.set(method, rule{}) }
 
 // Calls are the calls that change something since the last call of Calls: method, volume, path.
 func (d *Driver) Calls() []string {
@@ -232,8 +232,8 @@ func (d *Driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 	if r.hang != nil {
 		<-r.hang
 	}
-	if r.late > 0 {
-		time.Sleep(r.late)
+	if r.delay > 0 {
+		time.Sleep(r.delay)
 	}
 	if r.err != nil {
 		if !r.work {
@@ -241,7 +241,7 @@ func (d *Driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 		}
 		return nil, r.err
 	}
-	if r.lie {
+	if r.skip {
 		d.note(method, req)
 		return answers[method], nil
 	}

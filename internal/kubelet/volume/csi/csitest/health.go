@@ -8,9 +8,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Ail has the driver say of a volume what is wrong with it, whatever the volume is; with nothing it
-// is well. An entry is taken as it is: it may be one that no driver may send.
-func (d *Driver) Ail(volume string, with ...*csipb.VolumeHealth_VolumeHealthEntry) {
+// SetVolumeHealth has the driver say of a volume what is wrong with it, whatever the volume is;
+// with nothing it is well. An entry is taken as it is: it may be one that no driver may send.
+func (d *Driver) SetVolumeHealth(volume string, with ...*csipb.VolumeHealth_VolumeHealthEntry) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.has.health == nil {
@@ -19,14 +19,14 @@ func (d *Driver) Ail(volume string, with ...*csipb.VolumeHealth_VolumeHealthEntr
 	d.has.health[volume] = with
 }
 
-// AilStorage has the driver say what is wrong with its storage.
-func (d *Driver) AilStorage(with ...*csipb.NodeGetStorageHealthResponse_StorageBackendHealth) {
+// SetStorageHealth has the driver say what is wrong with its storage.
+func (d *Driver) SetStorageHealth(with ...*csipb.NodeGetStorageHealthResponse_StorageBackendHealth) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.has.storage = with
 }
 
-// NodeGetVolumeHealth is what Ail was told.
+// NodeGetVolumeHealth is what SetVolumeHealth was told.
 func (d *Driver) NodeGetVolumeHealth(_ context.Context,
 	r *csipb.NodeGetVolumeHealthRequest) (*csipb.NodeGetVolumeHealthResponse, error) {
 	if r.GetVolumeId() == "" {
@@ -38,7 +38,7 @@ func (d *Driver) NodeGetVolumeHealth(_ context.Context,
 		HealthStatuses: d.has.health[r.GetVolumeId()]}}, nil
 }
 
-// NodeGetStorageHealth is what AilStorage was told.
+// NodeGetStorageHealth is what SetStorageHealth was told.
 func (d *Driver) NodeGetStorageHealth(context.Context,
 	*csipb.NodeGetStorageHealthRequest) (*csipb.NodeGetStorageHealthResponse, error) {
 	d.mu.Lock()

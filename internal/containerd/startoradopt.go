@@ -30,14 +30,14 @@ func (c Config) ended(proc *process) error {
 	return fmt.Errorf("containerd ended while it started: %w; its log is %s", how, c.logFile())
 }
 
-// away reports whether err means that nothing answers on the socket now.
-func away(err error) bool {
+// isUnavailable reports whether err means that nothing answers on the socket now.
+func isUnavailable(err error) bool {
 	return errdefs.IsUnavailable(err) || status.Code(err) == codes.Unavailable
 }
 
-// begin starts or adopts containerd with everything that Start promises, and sets c.proc. It
+// startOrAdopt starts or adopts containerd with everything that Start promises, and sets c.proc. It
 // retries while containerd is killed.
-func (c *Child) begin(ctx context.Context, config []byte) (EventKind, error) {
+func (c *Child) startOrAdopt(ctx context.Context, config []byte) (EventKind, error) {
 	delay := noRestartYet
 	for born := time.Now(); ; born = time.Now() {
 		what, rescan, err := c.attempt(ctx, config)
@@ -54,7 +54,7 @@ func (c *Child) begin(ctx context.Context, config []byte) (EventKind, error) {
 	}
 }
 
-// attempt is one try of begin; if it returns true another one may succeed.
+// attempt is one try of startOrAdopt; if it returns true another one may succeed.
 func (c *Child) attempt(ctx context.Context, config []byte) (what EventKind, rescan bool, err error) {
 	proc, err := c.cfg.adopt(ctx, config)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *Child) attempt(ctx context.Context, config []byte) (what EventKind, res
 		return what, false, nil
 	}
 	defer proc.release()
-	if proc.over() || away(err) {
+	if proc.hasExited() || isUnavailable(err) {
 		return what, true, err
 	}
 	if what == Started {
@@ -81,8 +81,8 @@ func (c *Child) attempt(ctx context.Context, config []byte) (what EventKind, res
 	return what, false, err
 }
 
-// over reports whether the process has ended.
-func (p *process) over() bool {
+// hasExited reports whether the process has ended.
+func (p *process) hasExited() bool {
 	select {
 	case <-p.exited:
 		return true

@@ -29,8 +29,8 @@ func saturated(f float64) int64 { return int64(min(f, 1<<53)) }
 // Figures are what was measured, by Pod (namespace/name) and container.
 type Figures map[string]map[string]Amounts
 
-// Meter knows what containers take. One goroutine uses it.
-type Meter struct {
+// Model knows what containers take. One goroutine uses it.
+type Model struct {
 	figures Figures
 	byOwner map[string]map[string]Amounts // the mean of an owner's Pods, by behavior.OwnerKey
 	loads   map[string]map[string]Amounts // what an owner's Pods take together
@@ -38,14 +38,14 @@ type Meter struct {
 	assumes bool                          // what was not measured is what was requested
 }
 
-// NewMeter returns a Meter for Pods of which figures tell.
-func NewMeter(figures Figures) *Meter {
-	return &Meter{figures: figures, byOwner: map[string]map[string]Amounts{},
+// NewModel returns a Model for Pods of which figures tell.
+func NewModel(figures Figures) *Model {
+	return &Model{figures: figures, byOwner: map[string]map[string]Amounts{},
 		loads: map[string]map[string]Amounts{}, ready: map[string]map[types.UID]bool{}}
 }
 
 // Measured learns the mean of each owner's Pods.
-func (m *Meter) Measured(pods []*corev1.Pod) {
+func (m *Model) Measured(pods []*corev1.Pod) {
 	sums, counts := map[string]map[string]Amounts{}, map[string]int64{}
 	for _, p := range pods {
 		of, ok := m.figures[p.Namespace+"/"+p.Name]
@@ -70,7 +70,7 @@ func (m *Meter) Measured(pods []*corev1.Pod) {
 }
 
 // PodChanged takes in a version of a Pod; cur is nil when it is gone.
-func (m *Meter) PodChanged(old, cur *corev1.Pod) {
+func (m *Model) PodChanged(old, cur *corev1.Pod) {
 	p := cur
 	if p == nil {
 		p = old
@@ -88,13 +88,13 @@ func (m *Meter) PodChanged(old, cur *corev1.Pod) {
 
 // Known tells whether something is known of a Pod: it or a Pod of its owner was measured, or what
 // was not is assumed.
-func (m *Meter) Known(p *corev1.Pod) bool {
+func (m *Model) Known(p *corev1.Pod) bool {
 	_, byName := m.figures[p.Namespace+"/"+p.Name]
 	return m.assumes || byName || m.byOwner[behavior.OwnerKey(p)] != nil
 }
 
 // base is what a container takes before loads change.
-func (m *Meter) base(p *corev1.Pod, c *corev1.Container) Amounts {
+func (m *Model) base(p *corev1.Pod, c *corev1.Container) Amounts {
 	if a, ok := m.figures[p.Namespace+"/"+p.Name][c.Name]; ok {
 		return a
 	}
@@ -106,7 +106,7 @@ func (m *Meter) base(p *corev1.Pod, c *corev1.Container) Amounts {
 
 // Of returns what the containers of a Pod take, those that run beside each other, by name. Of a Pod
 // that is not ready the load is nothing.
-func (m *Meter) Of(p *corev1.Pod) map[string]Amounts {
+func (m *Model) Of(p *corev1.Pod) map[string]Amounts {
 	out := map[string]Amounts{}
 	key := behavior.OwnerKey(p)
 	load, loaded := m.loads[key]
@@ -152,7 +152,7 @@ type Loaded struct {
 
 // Load changes the load of an owner's Pods, which are given; those that are ready count. From now
 // on what was not measured of any Pod is what it requests.
-func (m *Meter) Load(owner string, pods []*corev1.Pod, c Change) Loaded {
+func (m *Model) Load(owner string, pods []*corev1.Pod, c Change) Loaded {
 	m.assumes = true
 	out := Loaded{Containers: map[string]Amounts{}}
 	sums := map[string]Amounts{}

@@ -12,8 +12,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
 )
 
-// Foresight is who would go on a node if more were taken of it.
-type Foresight struct {
+// EvictionForecast is who would go on a node if more were taken of it.
+type EvictionForecast struct {
 	Margins []Margin `json:"margins"` // of all thresholds, the nearest first
 	// who goes, in order: for the nearest threshold, then for the nearest one of each other
 	// resource
@@ -69,10 +69,10 @@ func near(m Margin) bool {
 	return m.Left <= bound
 }
 
-// Foresee tells who would go next for each resource, at most so many Pods, and what would save
+// Forecast tells who would go next for each resource, at most so many Pods, and what would save
 // them.
-func Foresee(n Node, most int) *Foresight {
-	f := &Foresight{Margins: margins(&n)}
+func Forecast(n Node, most int) *EvictionForecast {
+	f := &EvictionForecast{Margins: margins(&n)}
 	seen := map[v1.ResourceName]bool{}
 	for _, m := range f.Margins {
 		of := eviction.Signal(m.Signal).Resource()
@@ -80,7 +80,7 @@ func Foresee(n Node, most int) *Foresight {
 			continue
 		}
 		seen[of] = true
-		for _, x := range walk(&n, m.threshold, most) {
+		for _, x := range rankNext(&n, m.threshold, most) {
 			x.Saving = savings(&n, m.threshold, x)
 			f.Next = append(f.Next, x)
 		}
@@ -117,9 +117,9 @@ func margins(n *Node) []Margin {
 	return out
 }
 
-// walk takes so much of the node that Pods go for a threshold, one after the other. A soft one is
-// taken for a hard one: whoever goes would go after its grace.
-func walk(n *Node, t eviction.Threshold, most int) []Next {
+// rankNext takes so much of the node that Pods go for a threshold, one after the other. A soft one
+// is taken for a hard one: whoever goes would go after its grace.
+func rankNext(n *Node, t eviction.Threshold, most int) []Next {
 	m := *n
 	t.Grace = 0
 	m.Config.Thresholds, m.Config.FruitlessEvictions = []eviction.Threshold{t}, 0
@@ -279,7 +279,7 @@ func savingPriority(n *Node, t eviction.Threshold, x Next) *Saving {
 }
 
 // Of is the Pod among those that would go for a threshold; false: it is not.
-func (f *Foresight) Of(pod string, m Margin) (Next, bool) {
+func (f *EvictionForecast) Of(pod string, m Margin) (Next, bool) {
 	for _, x := range f.For(m) {
 		if x.Pod == pod {
 			return x, true
@@ -290,7 +290,7 @@ func (f *Foresight) Of(pod string, m Margin) (Next, bool) {
 
 // For are those that would go for a threshold, in order. Only the nearest of each resource has
 // some.
-func (f *Foresight) For(m Margin) []Next {
+func (f *EvictionForecast) For(m Margin) []Next {
 	var out []Next
 	for _, x := range f.Next {
 		if x.Signal == m.Signal && x.threshold == m.Threshold {

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 )
 
-// memoryOfAll is what the controller remembers between syncs, by key NAMESPACE/NAME. It is safe for
-// concurrent use.
-type memoryOfAll struct {
+// historyStore is what the controller remembers between syncs, by key NAMESPACE/NAME. It is safe
+// for concurrent use.
+type historyStore struct {
 	mu        sync.Mutex
 	histories map[string]History
 	selectors map[string]map[string]labels.Selector // of targets, by namespace and key
@@ -27,12 +27,12 @@ type version struct {
 	resourceVersion string
 }
 
-func newMemory() *memoryOfAll {
-	return &memoryOfAll{histories: map[string]History{}, selectors: map[string]map[string]labels.Selector{},
+func newHistoryStore() *historyStore {
+	return &historyStore{histories: map[string]History{}, selectors: map[string]map[string]labels.Selector{},
 		statuses: map[string]version{}}
 }
 
-func (m *memoryOfAll) forget(key string) {
+func (m *historyStore) forget(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.histories, key)
@@ -46,26 +46,26 @@ func (m *memoryOfAll) forget(key string) {
 
 func namespaceOf(key string) string { ns, _, _ := strings.Cut(key, "/"); return ns }
 
-func (m *memoryOfAll) history(key string) History {
+func (m *historyStore) history(key string) History {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.histories[key]
 }
 
-func (m *memoryOfAll) remember(key string, h History) {
+func (m *historyStore) recordHistory(key string, h History) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.histories[key] = h
 }
 
-func (m *memoryOfAll) wrote(key string, h *autoscalingv2.HorizontalPodAutoscaler) {
+func (m *historyStore) recordStatus(key string, h *autoscalingv2.HorizontalPodAutoscaler) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.statuses[key] = version{h.UID, h.ResourceVersion}
 }
 
 // isStale tells whether h is older than the status that was written last.
-func (m *memoryOfAll) isStale(key string, h *autoscalingv2.HorizontalPodAutoscaler) bool {
+func (m *historyStore) isStale(key string, h *autoscalingv2.HorizontalPodAutoscaler) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	last, ok := m.statuses[key]
@@ -78,7 +78,7 @@ func (m *memoryOfAll) isStale(key string, h *autoscalingv2.HorizontalPodAutoscal
 
 // selecting notes the selector of key's target and returns the first two autoscalers of its
 // namespace whose targets' selectors select one of pods.
-func (m *memoryOfAll) selecting(key string, selector labels.Selector, pods []*corev1.Pod) (out []string) {
+func (m *historyStore) selecting(key string, selector labels.Selector, pods []*corev1.Pod) (out []string) {
 	different := map[string]labels.Set{} // Pods of one template have the same labels
 	for _, p := range pods {
 		different[labels.Set(p.Labels).String()] = p.Labels

@@ -33,11 +33,12 @@ var (
 
 func init() { legacyregistry.MustRegister(allocations, releases, maxCIDRs, usage, tries) }
 
-// meter shows what an allocator has counted since it was shown before.
-type meter struct{ shown map[*CIDRRange]Counts }
+// metricsRecorder shows what an allocator has counted since it was shown before.
+type metricsRecorder struct{ shown map[*CIDRRange]Counts }
 
-// show adds what is new in the allocator's counts to the families, and sets what they hold now.
-func (m *meter) show(a *Allocator) {
+// recordMetrics adds what is new in the allocator's counts to the families, and sets what they hold
+// now.
+func (m *metricsRecorder) recordMetrics(a *Allocator) {
 	if m.shown == nil {
 		m.shown = map[*CIDRRange]Counts{}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/eviction"
 )
 
-// Mix is a node and its Pods as a file has them: see docs/user/node-pressure.md.
-type Mix struct {
+// Scenario is a node and its Pods as a file has them: see docs/user/node-pressure.md.
+type Scenario struct {
 	Kind string     `json:"kind,omitempty"` // EvictionScenario, or empty
 	Node MixedNode  `json:"node"`
 	Pods []MixedPod `json:"pods"`
@@ -78,10 +78,10 @@ func wrong(field, format string, args ...any) error {
 	return &FieldError{field, fmt.Errorf(format, args...)}
 }
 
-// ReadMix reads a mix, strictly: fields that there are not, and twice the same, are errors. The
-// node has no Config yet.
-func ReadMix(document []byte) (Node, error) {
-	var m Mix
+// ReadScenario reads a scenario, strictly: fields that there are not, and twice the same, are
+// errors. The node has no Config yet.
+func ReadScenario(document []byte) (Node, error) {
+	var m Scenario
 	raw, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {
 		return Node{}, err
@@ -96,7 +96,7 @@ func ReadMix(document []byte) (Node, error) {
 	return m.node()
 }
 
-func (m *Mix) node() (Node, error) {
+func (m *Scenario) node() (Node, error) {
 	n := Node{Name: m.Node.Name, Signals: map[eviction.Signal]Level{}, Wedged: m.Node.Wedged,
 		Reclaim: map[eviction.Reclaim]int64{},
 		Disks:   eviction.Disks{DedicatedImageFs: m.Node.DedicatedImageFs, SplitImageFs: m.Node.SplitImageFs}}

@@ -29,30 +29,30 @@ var (
 
 func init() { legacyregistry.MustRegister(zoneHealth, zoneSize, unhealthyNodes, evictions) }
 
-// zoneMeter keeps the gauges of zones, node by node. Its user serializes calls.
-type zoneMeter struct {
-	nodes map[string]meteredNode // by name
+// zoneMetrics keeps the gauges of zones, node by node. Its user serializes calls.
+type zoneMetrics struct {
+	nodes map[string]nodeRecord // by name
 	zones map[string]Zone
 }
 
-type meteredNode struct {
+type nodeRecord struct {
 	zone  string
 	ready bool
 }
 
-func newZoneMeter() zoneMeter { return zoneMeter{map[string]meteredNode{}, map[string]Zone{}} }
+func newZoneMetrics() zoneMetrics { return zoneMetrics{map[string]nodeRecord{}, map[string]Zone{}} }
 
-// see notes a node as it is; nil: it has gone.
-func (m *zoneMeter) see(name string, n *corev1.Node) {
+// observeNode notes a node as it is; nil: it has gone.
+func (m *zoneMetrics) observeNode(name string, n *corev1.Node) {
 	was, had := m.nodes[name]
 	counts := n != nil
 	if counts {
 		_, excluded := n.Labels[excludeDisruptionLabel]
 		counts = !excluded
 	}
-	var is meteredNode
+	var is nodeRecord
 	if counts {
-		is = meteredNode{ZoneOf(n), readiness(n)[corev1.NodeReady] == corev1.ConditionTrue}
+		is = nodeRecord{ZoneOf(n), readiness(n)[corev1.NodeReady] == corev1.ConditionTrue}
 		if had && was == is {
 			return
 		}
@@ -69,7 +69,7 @@ func (m *zoneMeter) see(name string, n *corev1.Node) {
 }
 
 // add changes the count of a node's zone. A zone without nodes is healthy, as upstream has it.
-func (m *zoneMeter) add(n meteredNode, by int) {
+func (m *zoneMetrics) add(n nodeRecord, by int) {
 	z := m.zones[n.zone]
 	if n.ready {
 		z.Ready += by

@@ -16,27 +16,27 @@ func TestZonesAreMeasured(t *testing.T) {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{corev1.LabelTopologyZone: zone}},
 			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
 	}
-	excluded := node("metered", corev1.ConditionTrue)
+	excluded := node("measured", corev1.ConditionTrue)
 	excluded.Labels[excludeDisruptionLabel] = ""
-	m := newZoneMeter()
+	m := newZoneMetrics()
 	for _, c := range []struct {
 		name string
 		node *corev1.Node
 		want string // size, unhealthy, health of the zone
 	}{
-		{"a", node("metered", corev1.ConditionTrue), "1 0 100"},
-		{"b", node("metered", corev1.ConditionTrue), "2 0 100"},
-		{"b", node("metered", corev1.ConditionUnknown), "2 1 50"},
-		{"b", node("metered", corev1.ConditionUnknown), "2 1 50"},
+		{"a", node("measured", corev1.ConditionTrue), "1 0 100"},
+		{"b", node("measured", corev1.ConditionTrue), "2 0 100"},
+		{"b", node("measured", corev1.ConditionUnknown), "2 1 50"},
+		{"b", node("measured", corev1.ConditionUnknown), "2 1 50"},
 		{"c", excluded, "2 1 50"},
 		{"a", node("elsewhere", corev1.ConditionTrue), "1 1 0"},
 		{"b", nil, "0 0 100"},
 		{"b", nil, "0 0 100"},
 	} {
-		m.see(c.name, c.node)
+		m.observeNode(c.name, c.node)
 		var got [3]float64
 		var err error
-		zone := ZoneOf(node("metered", ""))
+		zone := ZoneOf(node("measured", ""))
 		if got[0], err = testutil.GetGaugeMetricValue(zoneSize.WithLabelValues(zone)); err != nil {
 			t.Fatal(err)
 		}

@@ -20,8 +20,9 @@ var (
 
 func init() { legacyregistry.MustRegister(maxUnavailable, unavailableReplicas) }
 
-// show shows how many Pods of a set may be unavailable in a rolling update, and how many are.
-func show(in In) {
+// recordMetrics shows how many Pods of a set may be unavailable in a rolling update, and how many
+// are.
+func recordMetrics(in In) {
 	slots, _ := in.slotsByOrdinal()
 	l := []string{in.Set.Namespace, in.Set.Name, string(in.Set.Spec.PodManagementPolicy)}
 	maxUnavailable.WithLabelValues(l...).Set(float64(in.maxUnavailable(len(slots))))

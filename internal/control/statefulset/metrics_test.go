@@ -25,7 +25,7 @@ func TestSetsShowWhatIsUnavailable(t *testing.T) {
 		{"half may, three do not", In{Set: set(4, half), Pods: []*corev1.Pod{pod(0, "a"), pod(1, "a", unready),
 			pod(2, "a", ending), pod(9, "a")}, Now: t0}, "2 3"},
 	} {
-		show(c.in)
+		recordMetrics(c.in)
 		l := []string{"ns", "db", string(c.in.Set.Spec.PodManagementPolicy)}
 		most, err := testutil.GetGaugeMetricValue(maxUnavailable.WithLabelValues(l...))
 		if err != nil {

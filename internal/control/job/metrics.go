@@ -8,6 +8,8 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/utils/ptr"
+
+	"github.com/gantry-project/gantry/internal/pod"
 )
 
 const subsystem = "job_controller"
@@ -173,7 +175,7 @@ func countCreation(reason string, err error) {
 // countTracked counts that a Pod has ended with the finalizer that tracks it, and that such a Pod
 // has it no more; a Pod that was not, or is no more, is nil.
 func countTracked(was, is *corev1.Pod) {
-	waiting := func(p *corev1.Pod) bool { return p != nil && isPodFinished(p) && tracked(p) }
+	waiting := func(p *corev1.Pod) bool { return p != nil && pod.IsTerminal(p) && tracked(p) }
 	switch before, after := waiting(was), waiting(is); {
 	case after && !before:
 		endsTracked.WithLabelValues("add").Inc()
