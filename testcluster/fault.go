@@ -43,8 +43,8 @@ func (c *Cluster) StartRuntime(node string) {
 	}
 }
 
-// KillPod has the node's kubelet end a Pod on behalf of the node, as an eviction under node pressure
-// does. What it returns is closed when the containers of the Pod have ended.
+// KillPod has the node's kubelet end a Pod on behalf of the node, as an eviction under node
+// pressure does. What it returns is closed when the containers of the Pod have ended.
 func (c *Cluster) KillPod(node string, uid types.UID, end podplan.Termination) <-chan struct{} {
 	c.t.Helper()
 	terminated, ok := c.node(node).kubelet.KillPod(uid, end)

@@ -60,12 +60,12 @@ func (k *Kubelet) DeleteAllUnusedContainers(ctx context.Context) error {
 		}
 	}
 	err := errors.Join(errs...)
-	k.tellContainerGC(err)
+	k.recordContainerGC(err)
 	return err
 }
 
-// tellContainerGC says in an event of the node that what containers left cannot be removed.
-func (k *Kubelet) tellContainerGC(err error) {
+// recordContainerGC says in an event of the node that what containers left cannot be removed.
+func (k *Kubelet) recordContainerGC(err error) {
 	if err != nil {
 		k.events.Event(&v1.ObjectReference{Kind: "Node", Name: k.opts.NodeName, UID: types.UID(k.opts.NodeName)},
 			v1.EventTypeWarning, "ContainerGCFailed", err.Error())

@@ -235,7 +235,7 @@ func TestDeadContainersAreReclaimed(t *testing.T) {
 
 // What containers left and cannot be removed is told in an event of the node: once as long as the
 // cause of logs that stay is the same.
-func TestContainersThatStayAreTold(t *testing.T) {
+func TestContainersThatStayAreReported(t *testing.T) {
 	underPressure(t, eviction.NodeFsAvailable, func(p *pressure) {
 		done := pod("done", scriptContainer("app", "exit 3"))
 		done.Spec.RestartPolicy = v1.RestartPolicyNever

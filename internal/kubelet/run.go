@@ -157,7 +157,7 @@ func (k *Kubelet) housekeeping(ctx context.Context) {
 			if text = err.Error(); text != last {
 				klog.FromContext(ctx).Error(err, "Cannot clear away what no Pod owns, trying again")
 				if left, ok := errors.AsType[leftLogsError](err); ok {
-					k.tellContainerGC(left)
+					k.recordContainerGC(left)
 				}
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	componentbase "k8s.io/component-base/config"
 	"k8s.io/component-base/config/options"
 	"k8s.io/component-base/config/v1alpha1"
+
+	"github.com/gantry-project/gantry/internal/leaderelection/config"
 )
 
 // Flags are upstream's flags of an election, --leader-elect and those that begin so.
@@ -15,7 +17,7 @@ type Flags struct {
 
 // Add adds the flags to a set, with the defaults of a component whose Lease has that name.
 func (f *Flags) Add(s *pflag.FlagSet, lease string) {
-	f.Config, f.set = Default(lease), s
+	f.Config, f.set = config.Default(lease), s
 	options.BindLeaderElectionFlags(&f.Config, s)
 }
 
@@ -34,14 +36,5 @@ func (f *Flags) Override(c *v1alpha1.LeaderElectionConfiguration) {
 		if f.set.Changed(flag) {
 			replace()
 		}
-	}
-}
-
-// FromV1alpha1 is a completed configuration of a file in the form that Run takes.
-func FromV1alpha1(e v1alpha1.LeaderElectionConfiguration) componentbase.LeaderElectionConfiguration {
-	return componentbase.LeaderElectionConfiguration{
-		LeaderElect: *e.LeaderElect, LeaseDuration: e.LeaseDuration, RenewDeadline: e.RenewDeadline,
-		RetryPeriod:  e.RetryPeriod,
-		ResourceLock: e.ResourceLock, ResourceName: e.ResourceName, ResourceNamespace: e.ResourceNamespace,
 	}
 }

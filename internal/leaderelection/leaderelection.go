@@ -7,14 +7,11 @@ import (
 	"os"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	componentbase "k8s.io/component-base/config"
-	"k8s.io/component-base/config/validation"
 	"k8s.io/klog/v2"
 )
 
@@ -30,26 +27,6 @@ type Options struct {
 	Config     componentbase.LeaderElectionConfiguration
 	Name       string                         // of the component, in metrics
 	Health     *leaderelection.HealthzAdaptor // is told of the lease; nil: nobody is
-}
-
-// Default is the configuration of a component whose Lease in kube-system has that name.
-func Default(lease string) componentbase.LeaderElectionConfiguration {
-	return componentbase.LeaderElectionConfiguration{
-		LeaderElect: true, LeaseDuration: metav1.Duration{Duration: 15 * time.Second},
-		RenewDeadline: metav1.Duration{Duration: 10 * time.Second},
-		RetryPeriod:   metav1.Duration{Duration: 2 * time.Second},
-		ResourceLock:  resourcelock.LeasesResourceLock, ResourceName: lease, ResourceNamespace: metav1.NamespaceSystem,
-	}
-}
-
-// Validate says what is wrong with a configuration, under path.
-func Validate(c *componentbase.LeaderElectionConfiguration, path *field.Path) field.ErrorList {
-	errs := validation.ValidateLeaderElectionConfiguration(c, path)
-	if c.LeaderElect && c.ResourceLock != resourcelock.LeasesResourceLock {
-		errs = append(errs, field.Invalid(path.Child("resourceLock"), c.ResourceLock,
-			`resourceLock value must be "leases"`))
-	}
-	return errs
 }
 
 // Run runs work once this process holds the lease, and returns what work returns, nil when ctx ends

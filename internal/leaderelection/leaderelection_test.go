@@ -17,11 +17,11 @@ import (
 	"github.com/spf13/pflag"
 	coordination "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
-	componentbase "k8s.io/component-base/config"
 	"k8s.io/component-base/config/v1alpha1"
+
+	"github.com/gantry-project/gantry/internal/leaderelection/config"
 )
 
 // fakeLeases is an API server with one Lease, whose writes need the newest version of it.
@@ -76,7 +76,7 @@ func (l *fakeLeases) serve(name string, w http.ResponseWriter, r *http.Request) 
 func TestOneWorksAtATime(t *testing.T) {
 	t.Parallel()
 	api := &fakeLeases{refusing: map[string]bool{}}
-	cfg := Default("worker")
+	cfg := config.Default("worker")
 	cfg.LeaseDuration.Duration, cfg.RenewDeadline.Duration, cfg.RetryPeriod.Duration = 2*time.Second, time.Second,
 		100*time.Millisecond
 	var mu sync.Mutex
@@ -97,7 +97,7 @@ func TestOneWorksAtATime(t *testing.T) {
 					mu.Lock()
 					at[name] = true
 					if len(at) > 1 {
-						t.Errorf("%v work at once", at)
+						t.Errorf("got %v at work, want one", at)
 					}
 					mu.Unlock()
 					leading <- name
@@ -163,7 +163,7 @@ func TestARequestForTheLeaseEnds(t *testing.T) {
 		api.serve("a", w, r)
 	}))
 	defer server.Close()
-	cfg := Default("worker")
+	cfg := config.Default("worker")
 	cfg.RenewDeadline.Duration, cfg.RetryPeriod.Duration = 2*time.Second, 100*time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -178,10 +178,11 @@ func TestARequestForTheLeaseEnds(t *testing.T) {
 
 // Without an election work runs at once, and what it returns is returned.
 func TestWithoutElection(t *testing.T) {
-	cfg := Default("worker")
+	cfg := config.Default("worker")
 	cfg.LeaderElect = false
 	want := errors.New("work's own")
-	if err := Run(t.Context(), Options{Config: cfg}, func(context.Context) error { return want }); !errors.Is(err, want) {
+	err := Run(t.Context(), Options{Config: cfg}, func(context.Context) error { return want })
+	if !errors.Is(err, want) {
 		t.Errorf("got %v, want %v", err, want)
 	}
 }
@@ -189,7 +190,8 @@ func TestWithoutElection(t *testing.T) {
 // What a flag says counts, what none says stays as the file says.
 func TestFlagsOverrideTheFile(t *testing.T) {
 	for flag, want := range map[string]string{
-		"": "true 1m0s 10s 2s leases worker kube-system", "--leader-elect=false": "false 1m0s 10s 2s leases worker kube-system",
+		"":                                       "true 1m0s 10s 2s leases worker kube-system",
+		"--leader-elect=false":                   "false 1m0s 10s 2s leases worker kube-system",
 		"--leader-elect-lease-duration=20s":      "true 20s 10s 2s leases worker kube-system",
 		"--leader-elect-renew-deadline=3s":       "true 1m0s 3s 2s leases worker kube-system",
 		"--leader-elect-retry-period=1s":         "true 1m0s 10s 1s leases worker kube-system",
@@ -203,40 +205,16 @@ func TestFlagsOverrideTheFile(t *testing.T) {
 		if err := set.Parse(strings.Fields(flag)); err != nil {
 			t.Fatal(err)
 		}
-		d := Default("worker")
+		d := config.Default("worker")
 		file := v1alpha1.LeaderElectionConfiguration{LeaderElect: new(true), RenewDeadline: d.RenewDeadline,
-			LeaseDuration: metav1.Duration{Duration: time.Minute}, RetryPeriod: d.RetryPeriod, ResourceLock: d.ResourceLock,
-			ResourceName: d.ResourceName, ResourceNamespace: d.ResourceNamespace}
+			LeaseDuration: metav1.Duration{Duration: time.Minute}, RetryPeriod: d.RetryPeriod,
+			ResourceLock: d.ResourceLock, ResourceName: d.ResourceName, ResourceNamespace: d.ResourceNamespace}
 		f.Override(&file)
-		e := FromV1alpha1(file)
-		got := fmt.Sprint(e.LeaderElect, e.LeaseDuration.Duration, e.RenewDeadline.Duration, e.RetryPeriod.Duration, " ",
-			e.ResourceLock, " ", e.ResourceName, " ", e.ResourceNamespace)
+		e := config.FromV1alpha1(file)
+		got := fmt.Sprint(e.LeaderElect, e.LeaseDuration.Duration, e.RenewDeadline.Duration, e.RetryPeriod.Duration,
+			" ", e.ResourceLock, " ", e.ResourceName, " ", e.ResourceNamespace)
 		if got != want {
 			t.Errorf("%q: got %s, want %s", flag, got, want)
-		}
-	}
-}
-
-// Times that cannot work and another kind of lock are refused by name.
-func TestBadElectionsAreRefused(t *testing.T) {
-	for name, bad := range map[string]func(*componentbase.LeaderElectionConfiguration){
-		"leaderElection.leaseDuration": func(c *componentbase.LeaderElectionConfiguration) {
-			c.LeaseDuration.Duration = time.Second
-		},
-		"leaderElection.renewDeadline": func(c *componentbase.LeaderElectionConfiguration) {
-			c.RenewDeadline.Duration = -1
-		},
-		"leaderElection.resourceLock": func(c *componentbase.LeaderElectionConfiguration) { c.ResourceLock = "endpoints" },
-		"leaderElection.resourceName": func(c *componentbase.LeaderElectionConfiguration) { c.ResourceName = "" },
-	} {
-		c := Default("worker")
-		if errs := Validate(&c, field.NewPath("leaderElection")); len(errs) > 0 {
-			t.Fatalf("the default is refused: %v", errs)
-		}
-		bad(&c)
-		if err := Validate(&c, field.NewPath("leaderElection")).ToAggregate(); err == nil ||
-			!strings.Contains(err.Error(), name) {
-			t.Errorf("got %v, want an error about %s", err, name)
 		}
 	}
 }

@@ -156,12 +156,10 @@ func (n *Role) Build() (*Node, error) {
 		return nil, err
 	}
 	recorder, stopEvents := nodeEvents(n.client, p.NodeName, n.config)
-	if err := n.enforceReserved(cgroup.Mount, resources, recorder); err != nil {
+	if err := n.prepareHost(machine, resources, recorder); err != nil {
 		stopEvents()
 		return nil, err
 	}
-	warnOfSwap(machine.SwapBytes, func() (bool, error) { return mount.KeepsTmpfsFromSwap(p.KubeletDir()) }, recorder,
-		p.NodeName)
 	status := n.statusOptions(machine, disk, end, recorder)
 	status.Started, status.Sources.VolumesInUse, status.Sources.Extended = api.startup, k.VolumesInUse, k.Extended
 	status.Sources.Pressure = evictions.pressure
@@ -188,6 +186,16 @@ func (n *Role) Build() (*Node, error) {
 		loops = append(loops, report.Run)
 	}
 	return &Node{Report: report, Server: server, close: stopEvents, renew: n.TLS.Run, loops: loops}, nil
+}
+
+// prepareHost bounds the cgroups of the reservations, and records what the host cannot do.
+func (n *Role) prepareHost(m proc.Machine, o kubeletresource.Options, events record.EventRecorder) error {
+	if err := n.enforceReserved(cgroup.Mount, o, events); err != nil {
+		return err
+	}
+	kept := func() (bool, error) { return mount.KeepsTmpfsFromSwap(n.instance.KubeletDir()) }
+	warnOfSwap(m.SwapBytes, kept, events, n.instance.NodeName)
+	return nil
 }
 
 // attachEndpoints lets the kubelet's server ask k.

@@ -30,7 +30,7 @@ func (w oomWatcher) run(ctx context.Context) error {
 	} else {
 		stop := context.AfterFunc(ctx, func() { _ = f.Close() })
 		defer stop()
-		if err := kmsg.Follow(f, w.tell); err != nil {
+		if err := kmsg.Follow(f, w.record); err != nil {
 			log.Error(err, "Processes that the kernel kills are told of no more")
 		}
 	}
@@ -38,8 +38,8 @@ func (w oomWatcher) run(ctx context.Context) error {
 	return nil
 }
 
-// tell leaves out kills by the limit of a cgroup: statuses of containers tell of those.
-func (w oomWatcher) tell(k kmsg.Kill) {
+// record leaves out kills by the limit of a cgroup: statuses of containers tell of those.
+func (w oomWatcher) record(k kmsg.Kill) {
 	if k.Cgroup != "" {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 
 // An event of the node tells of each process that the kernel kills when the machine's memory is
 // out, and of none that a cgroup's limit costs; a log that cannot be read ends nothing.
-func TestSystemOOMIsTold(t *testing.T) {
+func TestSystemOOMIsReported(t *testing.T) {
 	read, write := io.Pipe()
 	events := record.NewFakeRecorder(4)
 	ctx, stop := context.WithCancel(t.Context())

@@ -12,6 +12,7 @@ import (
 	"github.com/gantry-project/gantry/internal/app"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/leaderelection"
+	electionconfig "github.com/gantry-project/gantry/internal/leaderelection/config"
 	"github.com/gantry-project/gantry/internal/options"
 	"github.com/gantry-project/gantry/internal/pki"
 )
@@ -32,7 +33,7 @@ func New(io cli.IO) *cobra.Command {
 			"/var/lib/gantry/pki/ca.crt",
 	}, func(ctx context.Context, cfg *rest.Config) error {
 		if err := errors.Join(net.Check(), hpa.Check(), nodes.Check(), tokens.Check(),
-			gates.CompleteGates(), leaderelection.Validate(&election.Config,
+			gates.CompleteGates(), electionconfig.Validate(&election.Config,
 				field.NewPath("leaderElection")).ToAggregate()); err != nil {
 			return err
 		}

@@ -248,8 +248,8 @@ func TestTheFieldsOfTheDataAreOnThePage(t *testing.T) {
 			t.Errorf("%T: got the fields %v, want %s: fields are added, none is renamed", row.of, got, row.want)
 		}
 		for _, name := range got {
-			if !strings.Contains(text, "`"+name) && !strings.Contains(text, "."+name) && !strings.Contains(text, name) {
-				t.Errorf("%T: docs/user/why-and-trace.md, The answer as data, lacks %s", row.of, name)
+			if !strings.Contains(text, name) {
+				t.Errorf("%T: got no %s in docs/user/why-and-trace.md, The answer as data, want it there", row.of, name)
 			}
 		}
 	}

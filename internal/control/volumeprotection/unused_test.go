@@ -29,7 +29,7 @@ func boundClaim(unused v1.ConditionStatus) *v1.PersistentVolumeClaim {
 }
 
 // A bound claim says whether a Pod names it, and since when that is so.
-func TestClaimsTellSinceWhenTheyAreUnused(t *testing.T) {
+func TestUnusedConditionOfClaims(t *testing.T) {
 	const inUse = "False PodUsingPVC A pod is currently referencing this PVC"
 	const unused = "True NoPodsUsingPVC No pods are currently referencing this PVC"
 	now := metav1.Unix(60, 0)

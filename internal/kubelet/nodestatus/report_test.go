@@ -383,7 +383,7 @@ func TestRuntimeDown(t *testing.T) {
 }
 
 // Events tell that the node was cordoned and uncordoned, once each, and after a restart that it is.
-func TestCordonIsTold(t *testing.T) {
+func TestCordonIsReported(t *testing.T) {
 	runTest(t, func(w *testNode) {
 		cordon := func(is bool) {
 			n := w.node()

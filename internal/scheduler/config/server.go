@@ -11,7 +11,7 @@ import (
 	basevalidation "k8s.io/component-base/config/validation"
 	config "k8s.io/kube-scheduler/config/v1"
 
-	"github.com/gantry-project/gantry/internal/leaderelection"
+	electionconfig "github.com/gantry-project/gantry/internal/leaderelection/config"
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
@@ -20,8 +20,8 @@ func checkProcess(cfg *config.KubeSchedulerConfiguration) field.ErrorList {
 	e, c := cfg.LeaderElection, cfg.ClientConnection
 	errs := basevalidation.ValidateClientConnectionConfiguration(&componentbase.ClientConnectionConfiguration{
 		Burst: c.Burst, QPS: c.QPS}, field.NewPath("clientConnection"))
-	election := leaderelection.FromV1alpha1(e)
-	errs = append(errs, leaderelection.Validate(&election, field.NewPath("leaderElection"))...)
+	election := electionconfig.FromV1alpha1(e)
+	errs = append(errs, electionconfig.Validate(&election, field.NewPath("leaderElection"))...)
 	return errs
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/features"
 	"github.com/gantry-project/gantry/internal/leaderelection"
+	electionconfig "github.com/gantry-project/gantry/internal/leaderelection/config"
 	"github.com/gantry-project/gantry/internal/scheduler/config"
 )
 
@@ -63,8 +64,8 @@ func (f *Flags) Options(known ...string) (Options, error) {
 		return Options{}, err
 	}
 	f.election.Override(&cfg.LeaderElection)
-	election := leaderelection.FromV1alpha1(cfg.LeaderElection)
-	if errs := leaderelection.Validate(&election, field.NewPath("leaderElection")); len(errs) > 0 {
+	election := electionconfig.FromV1alpha1(cfg.LeaderElection)
+	if errs := electionconfig.Validate(&election, field.NewPath("leaderElection")); len(errs) > 0 {
 		return Options{}, fmt.Errorf("--leader-elect-…: %w", errs.ToAggregate())
 	}
 	o := Options{Config: cfg, ShadowCheck: f.shadow}

@@ -20,6 +20,7 @@ import (
 	"github.com/gantry-project/gantry/internal/features"
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/leaderelection"
+	electionconfig "github.com/gantry-project/gantry/internal/leaderelection/config"
 	"github.com/gantry-project/gantry/internal/scheduler"
 	"github.com/gantry-project/gantry/internal/scheduler/apiwriter"
 	"github.com/gantry-project/gantry/internal/scheduler/plugins"
@@ -85,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 		return s.Run(ctx)
 	}
 	return leaderelection.Run(ctx, leaderelection.Options{
-		KubeConfig: o.KubeConfig, Config: leaderelection.FromV1alpha1(o.Config.LeaderElection),
+		KubeConfig: o.KubeConfig, Config: electionconfig.FromV1alpha1(o.Config.LeaderElection),
 		Name: "kube-scheduler", Health: lease,
 	}, func(ctx context.Context) error {
 		began.Store(true)

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/gantry-project/gantry/test/wrappers"
 )
 
 const feature = "InPlacePodVerticalScalingInitContainers"
@@ -20,9 +22,9 @@ func sized(node, init, main string) *corev1.Pod {
 		return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}
 	}
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns"},
-		Spec: corev1.PodSpec{NodeName: node, InitContainers: []corev1.Container{c("setup", init)},
-			Containers: []corev1.Container{c("app", main)}}}
+	p := wrappers.MakePod().Namespace("ns").Name("p").Node(node).Obj()
+	p.Spec.InitContainers, p.Spec.Containers = []corev1.Container{c("setup", init)}, []corev1.Container{c("app", main)}
+	return p
 }
 
 // An update of a bound Pod is refused when its node does not declare what the update needs.
