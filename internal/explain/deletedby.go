@@ -98,8 +98,7 @@ func deletionFinding(in In) (f finding.Finding, ok bool) {
 }
 
 // adoptedText is a sentence, with a space before it, about a Pod that a ReplicaSet did not make:
-// its
-// own have the ReplicaSet's name and a part of their own.
+// its own have the ReplicaSet's name and a part of their own.
 func adoptedText(pod, set, selector string) string {
 	if selector != "" {
 		selector = " (" + selector + ")"

@@ -45,8 +45,7 @@ func TestADriverThatDoesNotAnswerIsNamed(t *testing.T) {
 		{"quick", &Drivers{Registered: []string{"disk.example.com"}, Calls: []DriverCall{{"disk.example.com",
 			"NodePublishVolume", now.Add(-time.Second)}}}, ""},
 		{"not registered", &Drivers{Registered: []string{"dsik.example.com"}}, "is not registered with the kubelet " +
-			"of " +
-			"node n1: its node plugin does not run there, or its registrar does not. There is dsik.example.com"},
+			"of node n1: its node plugin does not run there, or its registrar does not. There is dsik.example.com"},
 		{"not known", nil, ""},
 	} {
 		a := Why(In{Now: now, Ref: journal.Ref{Namespace: "shop", Name: "db"}, Pod: p, Objects: objects,

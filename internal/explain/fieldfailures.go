@@ -30,11 +30,9 @@ func otherConfigFixes(a *Answer, in In, c container, words string) []Fix {
 			Message: fmt.Sprintf("Variable %s of container %s is key %s of file %s in volume %s (fileKeyRef), and "+
 				"the file "+
 				"is not there or has no such key when the container is made: an init container has to write it, as "+
-				"lines "+
-				"KEY='value'.", e.Name, c.spec.Name, r.Key, r.Path, r.VolumeName),
+				"lines KEY='value'.", e.Name, c.spec.Name, r.Key, r.Path, r.VolumeName),
 			Remedies: []finding.Remedy{{Say: fmt.Sprintf("let an init container write %s='…' to file %s of volume "+
-				"%s, or "+
-				"mark the variable optional", r.Key, r.Path, r.VolumeName)}}}
+				"%s, or mark the variable optional", r.Key, r.Path, r.VolumeName)}}}
 		a.Cause += ". " + f.Message
 		a.Findings = append(a.Findings, f)
 		return remedies(f.Remedies)

@@ -33,8 +33,7 @@ func (s Subject) job(a *Answer, j *batchv1.Job) {
 			a.State, a.Since, a.Cause = "Complete", c.LastTransitionTime.Time, "The Job has done what it should."
 			if j.Spec.SuccessPolicy != nil && j.Status.Succeeded < completions(j) {
 				a.Cause += fmt.Sprintf(" A rule of its successPolicy was met with %d of %d completions (indexes "+
-					"%s): the "+
-					"rest was ended.", j.Status.Succeeded, completions(j), j.Status.CompletedIndexes)
+					"%s): the rest was ended.", j.Status.Succeeded, completions(j), j.Status.CompletedIndexes)
 			}
 			return
 		case batchv1.JobFailed, batchv1.JobFailureTarget:

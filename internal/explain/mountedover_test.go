@@ -21,8 +21,7 @@ func TestAMountOverSomethingElse(t *testing.T) {
 			"spec.containers[0].volumeMounts[0].mountPath", "/etc/ is a directory of the image",
 			`"mountPath":"/etc/app.conf"`},
 		{corev1.VolumeMount{Name: "v", MountPath: "/etc/passwd"}, "Are you trying to mount a directory onto a " +
-			"file (or " +
-			"vice-versa)?", "spec.containers[0].volumeMounts[0].mountPath", "Volume v is a directory",
+			"file (or vice-versa)?", "spec.containers[0].volumeMounts[0].mountPath", "Volume v is a directory",
 			`"subPath":"passwd"`},
 		{corev1.VolumeMount{Name: "v", MountPath: "/srv"}, "not a directory", "", "", ""},
 	} {

@@ -65,8 +65,7 @@ func devicesRefused(in In, f *finding.Finding) {
 				"plugin did not give them: %s", in.Pod.Spec.NodeName, c.spec.Name, f.Value, name, oneLine(words))
 			f.Message += pastScheduler(in)
 			f.Remedies = asRemedies([]Fix{{Description: fmt.Sprintf("see what the Pod of the device plugin of %s "+
-				"on node "+
-				"%s says", name, in.Pod.Spec.NodeName)}, placedByScheduler(in)})
+				"on node %s says", name, in.Pod.Spec.NodeName)}, placedByScheduler(in)})
 			return
 		}
 	}

@@ -91,8 +91,7 @@ func avoidPreemption(in In, f journal.Preempted) []Fix {
 		if r, ok := whatif.LowerRequests(p, f.Shortages); ok {
 			fixes = append(fixes,
 				Fix{Description: r.Description + " in " + name + ": it then fits beside this Pod, which is to be " +
-					"made " +
-					"anew", Run: r.Run})
+					"made anew", Run: r.Run})
 		}
 	} else if len(f.Shortages) > 0 {
 		x := f.Shortages[0]

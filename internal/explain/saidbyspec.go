@@ -99,8 +99,7 @@ func tokenAudience(in In, c container, _ string) (restriction, bool) {
 		return restriction{}, false
 	}
 	return restriction{field: at + ".audience", value: t.Audience, text: fmt.Sprintf("Its token %s is for the "+
-		"audience "+
-		"%s only (%s.audience): whoever does not call himself so refuses it.", file, t.Audience, at),
+		"audience %s only (%s.audience): whoever does not call himself so refuses it.", file, t.Audience, at),
 		fixes: []Fix{{Description: "let audience be the name that the program's server checks; without audience the " +
 			"token is for the API server"}}}, true
 }
@@ -195,6 +194,5 @@ func groupForbids(in In, c container, at string, mode int32) string {
 		return ""
 	}
 	return fmt.Sprintf(" The mode opens it to the file's group, which without fsGroup is 0, and the container runs "+
-		"with "+
-		"group %d (%s).", group, field)
+		"with group %d (%s).", group, field)
 }

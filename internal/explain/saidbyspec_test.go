@@ -13,8 +13,7 @@ import (
 
 // What a program says last is held against the field of its Pod's spec that it is about: the rights
 // of its programs, its process namespace, its token, its mounts, its seccomp profile. Where the
-// spec
-// says nothing of the kind nothing is blamed.
+// spec says nothing of the kind nothing is blamed.
 //
 // row: RST-10
 func TestWordsAreHeldAgainstTheSpec(t *testing.T) {

@@ -17,9 +17,8 @@ var independent = []string{"ReferenceMissing", "KeyMissing", "SubPathMissing", "
 const mostTogether = 4
 
 // repairTogether puts a remedy first that mends every field of an object that names what is not
-// there,
-// where there are several: one of them alone does not let it start. None where one of them has no
-// command.
+// there, where there are several: one of them alone does not let it start. None where one of them
+// has no command.
 func repairTogether(a *Answer) {
 	var says, runs []string
 	seen := map[string]bool{}
@@ -47,8 +46,7 @@ func repairTogether(a *Answer) {
 var variableReference = regexp.MustCompile(`\$\([A-Za-z_][A-Za-z0-9_.-]*\)`)
 
 // whereItStands says, with a space before it, which variable of a container has a reference that
-// was
-// not replaced; empty where none has.
+// was not replaced; empty where none has.
 func whereItStands(c container, host string) string {
 	ref := variableReference.FindString(host)
 	for _, e := range c.spec.Env {

@@ -188,8 +188,7 @@ func TestCombinations(t *testing.T) {
 			}
 		}
 		want := "[none readiness liveness readiness and liveness on one endpoint readiness and liveness on two " +
-			"endpoints " +
-			"and startup]"
+			"endpoints and startup]"
 		if fmt.Sprint(names) != want {
 			t.Errorf("got %v, want %s", names, want)
 		}

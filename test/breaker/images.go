@@ -19,8 +19,7 @@ func images(c *testcluster.Cluster) {
 		}
 		c.On(testcluster.Match{Image: image}, testcluster.Script{StartError: fmt.Sprintf("failed to create containerd "+
 			"task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start "+
-			"container "+
-			"process: error during container init: exec: %q: %s: unknown", program, reason)})
+			"container process: error during container init: exec: %q: %s: unknown", program, reason)})
 	}
 	for image, main := range map[string]func(*testcluster.Process) int{
 		"eats-memory":  func(p *testcluster.Process) int { p.OOMKilled(); return 137 },

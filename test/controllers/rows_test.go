@@ -100,8 +100,7 @@ var rowsOfNamespaces = []row{
 				w.make(configMap(how))
 				uid := w.get("ConfigMap/" + how).GetUID()
 				w.make(fmt.Sprintf("kind: ConfigMap\nmetadata:\n  name: of-%s\n  ownerReferences:\n  - "+
-					"{apiVersion: v1, "+
-					"kind: ConfigMap, name: %s, uid: %s, blockOwnerDeletion: true}", how, how, uid))
+					"{apiVersion: v1, kind: ConfigMap, name: %s, uid: %s, blockOwnerDeletion: true}", how, how, uid))
 			}
 		}, exists("ConfigMap/of-orphan")},
 		{func(w *instance) {

@@ -51,8 +51,7 @@ func TestKubectl(t *testing.T) {
 }
 
 // plugin calls gantry as kubectl calls its plugins: by the name kubectl-gantry, with the words
-// after
-// its own name, and with the kubeconfig in the environment.
+// after its own name, and with the kubeconfig in the environment.
 func plugin(t *testing.T, i *instance.Instance) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "kubectl-gantry")

@@ -51,14 +51,12 @@ func New(io cli.IO) *cobra.Command {
 		Long: "dashboard shows the page of `gantry up` your credentials once and prints its address with a token " +
 			"that " +
 			"opens it one time, within five minutes; where there is a\ndesktop it opens it. What the page shows is " +
-			"what " +
-			"the kubeconfig's user may read. It reads only.\n" +
+			"what the kubeconfig's user may read. It reads only.\n" +
 			"The page's certificate is the cluster's own: a browser that does not know the cluster's authority asks " +
 			"whether to go on.\n" +
 			"With --serve the page is served from here until Ctrl-C, for any Kubernetes that the kubeconfig names.",
 		Example: "  gantry dashboard\n  gantry dashboard --kubeconfig admin.kubeconfig --open=false\n  gantry " +
-			"dashboard " +
-			"--serve --port 8443",
+			"dashboard --serve --port 8443",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return d.run(c.Context()) },
 	}

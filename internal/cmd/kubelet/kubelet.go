@@ -21,8 +21,7 @@ func New(io cli.IO) *cobra.Command {
 		Long: "kubelet runs a node. Files that are not named are taken from " + kubeletKubeconfig + " and " +
 			kubeletConfigFile + " when they are there.\n" +
 			"docs/examples/kubelet.service is a unit file for systemd (--print-unit prints one); " +
-			"docs/user/joining.md " +
-			"says " +
+			"docs/user/joining.md says " +
 			"which files a machine needs to join.",
 		Example: "  sudo gantry kubelet --kubeconfig /etc/kubernetes/kubelet.conf --config " +
 			"/var/lib/kubelet/config.yaml\n  sudo gantry kubelet --kubeconfig node.conf --container-runtime-endpoint " +

@@ -46,13 +46,10 @@ func New(io cli.IO) *cobra.Command {
 			"of\n`gantry lint` check them. What the choices of probes do at a slow start, a hang and overload is " +
 			"said, too.\n" +
 			"With --from the figures are those of a Pod that runs: its kubelet's histogram of answers, its starts " +
-			"in the " +
-			"journal; flags go before them.",
+			"in the journal; flags go before them.",
 		Example: "  gantry probes --p99 200ms --start-time 60s\n  gantry probes --p95 80ms --p99 1.2s --objective " +
-			"99.95 " +
-			"--restart 45s..2m -o yaml\n  gantry probes --from pod/web -n shop\n  gantry probes --p99 50ms " +
-			"--restart high " +
-			"--port http --readiness-path /ready --liveness-path /live",
+			"99.95 --restart 45s..2m -o yaml\n  gantry probes --from pod/web -n shop\n  gantry probes --p99 50ms " +
+			"--restart high --port http --readiness-path /ready --liveness-path /live",
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			p.changed = c.Flags().Changed

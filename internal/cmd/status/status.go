@@ -25,8 +25,7 @@ func New(io cli.IO) *cobra.Command {
 			"runtime, Service proxy, and the name server: state, age, version and load,\nand what the state is " +
 			"concluded " +
 			"from: a lease, a health port, or whether its work is done. It works on any Kubernetes, with your " +
-			"rights; what " +
-			"may not be read is unknown.\nThe exit code is 0 when no part is down, else 1.",
+			"rights; what may not be read is unknown.\nThe exit code is 0 when no part is down, else 1.",
 		Example: "  gantry status\n  gantry status -o json\n  gantry status -o svg >cluster.svg\n  " +
 			"gantry status --pods -o svg >pods.svg",
 		Args: cobra.NoArgs,

@@ -147,8 +147,7 @@ func TestJSONAndYAMLSayTheSame(t *testing.T) {
 }
 
 // A watch prints an answer, another one when that changes, and ends with exit code 0 when the
-// object
-// is well.
+// object is well.
 func TestAWatchEndsWhenItIsWell(t *testing.T) {
 	var reads atomic.Int32
 	file := served(t, func(path string) any {

@@ -97,8 +97,7 @@ func TestPlansWhole(t *testing.T) {
 			want: plain},
 		"forbids": {cj: both("Forbid"), jobs: []*batchv1.Job{r, second},
 			want: "start nothing, delete [], active [r second], again in 30.1s\nNormal JobAlreadyActive: Not " +
-				"starting job " +
-				"because prior execution is running and concurrency policy is Forbid"},
+				"starting job because prior execution is running and concurrency policy is Forbid"},
 		"replaces": {cj: both("Replace"), jobs: []*batchv1.Job{second, r, job("done", batchv1.JobComplete, -time.Hour)},
 			want: "start c-29455800 of 10:00:00, delete [second r], active [], again in 30.1s"},
 		"allows": {cj: both("Allow"), jobs: []*batchv1.Job{r, second},
@@ -210,8 +209,7 @@ func TestTheJobOfATime(t *testing.T) {
 	got := fmt.Sprint(j.Namespace, " ", j.Name, " ", j.Labels, " ", j.Annotations, " ", *j.Spec.Parallelism, " ",
 		j.OwnerReferences[0].Kind, " ", j.OwnerReferences[0].APIVersion, " ", j.OwnerReferences[0].Name)
 	want := "ns c-29455800 map[l:1] map[a:1 batch.kubernetes.io/cronjob-scheduled-timestamp:2026-01-02T10:00:30Z] 7 " +
-		"CronJob " +
-		"batch/v1 c"
+		"CronJob batch/v1 c"
 	if got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

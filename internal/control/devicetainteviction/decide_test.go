@@ -207,8 +207,7 @@ func TestDecide(t *testing.T) {
 				Pool: new("node-2")}))
 		}},
 		"it has failed": {set: func(w *fixture) { bySlice(w); w.pod.Status.Phase = corev1.PodFailed }},
-		"no " +
-			"claim": {
+		"no claim": {
 			set: func(w *fixture) { bySlice(w); w.pod.Spec.ResourceClaims[0].ResourceClaimName = new("d") }},
 		"a claim made for it": {func(w *fixture) {
 			bySlice(w)

@@ -11,10 +11,8 @@ import (
 )
 
 // anotherClaim adds to a finding about a claim that is being deleted which other claim would do:
-// one
-// that is bound, that no Pod uses, of the same class, with all of its modes and at least its size.
-// A
-// deletion cannot be taken back.
+// one that is bound, that no Pod uses, of the same class, with all of its modes and at least its
+// size. A deletion cannot be taken back.
 func (c *Cluster) anotherClaim(f *Finding, self Object, r Reference) {
 	gone, ok := c.Get(r.To).(*corev1.PersistentVolumeClaim)
 	if !ok {

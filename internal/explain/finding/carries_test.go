@@ -7,8 +7,7 @@ import (
 )
 
 // Each row is objects, the one that is asked about, and its finding of a code: "SEVERITY FIELD
-// VALUE
-// WANT" and words of its message; empty: none of that code.
+// VALUE WANT" and words of its message; empty: none of that code.
 //
 // row: RST-10
 func TestRulesThatJoinSeveralObjects(t *testing.T) {

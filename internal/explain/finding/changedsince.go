@@ -54,8 +54,7 @@ func changedSince(c *Cluster, o metav1.Object, self Object) []Finding {
 				Numbers: map[string]string{"changed": change.At.UTC().Format(time.RFC3339),
 					"after": since.Round(time.Second).String()},
 				Message: fmt.Sprintf("%s %s was changed %s after container %s started, and the container still has "+
-					"the "+
-					"old content of %s: it is not updated while the container lives.", w.of.Kind, w.of.Name,
+					"the old content of %s: it is not updated while the container lives.", w.of.Kind, w.of.Name,
 					since.Round(time.Second), x.Name, w.what),
 				Remedies: c.startAnew(p, self)}
 			if !s.Ready && w.namedBy(x) {

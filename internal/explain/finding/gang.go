@@ -69,8 +69,7 @@ func system(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	return []Finding{{Code: "SystemMissing", Stage: StagePlacement, Object: self, Field: at + ".os.name",
 		Value: string(spec.OS.Name), Want: have[0], Message: fmt.Sprintf("%s %s is for nodes with %s "+
-			"(spec.os.name), and "+
-			"there are nodes with %s only.", self.Kind, self.Name, spec.OS.Name, joined(have))}}
+			"(spec.os.name), and there are nodes with %s only.", self.Kind, self.Name, spec.OS.Name, joined(have))}}
 }
 
 // usagesBySigner is the usage that a signer demands.

@@ -114,8 +114,7 @@ func loopbackPorts(_ *Cluster, o metav1.Object, self Object) []Finding {
 				Field: fmt.Sprintf("%s.containers[%d].ports[%d].hostIP", at, i, k), Value: p.HostIP,
 				Numbers: map[string]string{"hostPort": fmt.Sprint(p.HostPort)},
 				Message: fmt.Sprintf("Host port %d of container %s is open at %s only (hostIP): programs on the "+
-					"node reach "+
-					"it, nobody else does.", p.HostPort, spec.Containers[i].Name, p.HostIP)})
+					"node reach it, nobody else does.", p.HostPort, spec.Containers[i].Name, p.HostIP)})
 		}
 	}
 	return out

@@ -107,8 +107,7 @@ func TestLines(t *testing.T) {
 		podplan.RemoveContainer{ID: "1", Name: "c"}, podplan.RemoveSandbox{ID: "s"}}}
 	got := p.Fact()
 	want := "[unprepare resources release release with logs widen the Pod resize the Pod resize a, b start " +
-		"ephemeral c " +
-		"start c (restart 2) remove container c 1 remove sandbox s]"
+		"ephemeral c start c (restart 2) remove container c 1 remove sandbox s]"
 	if s := fmt.Sprint(got.Actions); s != want || !got.WakeAt.Equal(p.Wake) {
 		t.Errorf("got  %s at %v\nwant %s", s, got.WakeAt, want)
 	}

@@ -191,8 +191,7 @@ func TestContainersTheRuntimeLost(t *testing.T) {
 			"id c 4 false 1 2 3 Error m i r"},
 		{"ran", v1.ContainerStatus{Name: "c", ContainerID: "id", State: ran}, "id c 0 false 1 - 137 " +
 			"ContainerStatusUnknown The container could not be located when the pod was deleted.  The container " +
-			"used to be " +
-			"Running  "},
+			"used to be Running  "},
 		{"was to be started again", v1.ContainerStatus{Name: "c", ContainerID: "id", State: waits,
 			LastTerminationState: ended}, "id c 0 true 1 2 3 Error m  "},
 		{"waited, and never ran", v1.ContainerStatus{Name: "c", ContainerID: "id", State: waits}, ""},

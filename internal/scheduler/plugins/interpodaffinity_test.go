@@ -173,8 +173,7 @@ func TestInterPodAffinityExplains(t *testing.T) {
 			newPod("p", requiredAntiAffinity(affinityTerm("db", "zone"))), "a"},
 		"Unschedulable: node(s) didn't satisfy existing pods anti-affinity rules | zone=1 has Pod ns/shy, whose " +
 			"anti-affinity (app=web in ns) keeps this Pod out | remove Pod ns/shy, or add a node with another " +
-			"value of zone, or " +
-			"change the labels of this Pod": {
+			"value of zone, or change the labels of this Pod": {
 			newPod("p", withPodLabels("app=web")), "a"},
 	} {
 		if got := statusText(schedulePod(c.p, pl, snapshot.Of(nodes, pods)), c.node); got != want {

@@ -70,8 +70,7 @@ func TestDisksOfEachKind(t *testing.T) {
 					}
 					e := pl.Explain(t.Context(), schedule.NewCycleState(), p, n(q))
 					text := "VolumeTaken: Pod ns/q on this node has a disk that this Pod wants and that cannot be " +
-						"shared; " +
-						"remove Pod ns/q, or mount the disk read-only in both"
+						"shared; remove Pod ns/q, or mount the disk read-only in both"
 					if got := string(e.Code) + ": " + e.Detail + "; " + e.Fix; want && got != text || !want &&
 						e.Code != "" {
 						t.Errorf("%s: explained as %s, want %s", what, got, text)
@@ -195,8 +194,7 @@ func TestClaimsOfOnePodAtATime(t *testing.T) {
 		users["none"],
 		users["two"]}))
 	want := refused + " | claim ns/two is for one Pod at a time (ReadWriteOncePod), and Pod ns/u2 on b has it | " +
-		"remove Pod " +
-		"ns/u2, or use a claim of its own"
+		"remove Pod ns/u2, or use a claim of its own"
 	if got := statusText(r, "a"); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

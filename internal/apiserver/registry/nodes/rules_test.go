@@ -63,8 +63,7 @@ func TestAnnotations(t *testing.T) {
 			v1.PreferAvoidPodsAnnotationKey + `": invalid character 'x'`},
 		{avoid(""), key + ": Required value"},
 		{avoid(`"podController":{"kind":"RC"}`), key + ".PodController.Controller: Invalid value: false: must " +
-			"point to a " +
-			"controller"},
+			"point to a controller"},
 		{avoid(`"podController":{"controller":false}`), key + ".PodController.Controller: Invalid value: false"},
 		{avoid(`"podController":{"controller":true}`), ""},
 	} {

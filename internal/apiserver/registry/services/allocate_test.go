@@ -175,8 +175,7 @@ func TestHealthCheckNodePorts(t *testing.T) {
 		t.Errorf("got port %d, error %v, %d free; want 30004, none, 9", own.Spec.HealthCheckNodePort, err, freePorts(a))
 	}
 	const taken = "Internal error occurred: failed to allocate requested HealthCheck NodePort 30004: provided port " +
-		"is " +
-		"already allocated"
+		"is already allocated"
 	if err := create(a, service(balanced(false), local, asks(30004))); err == nil || err.Error() != taken {
 		t.Errorf("got error %v, want %s", err, taken)
 	}

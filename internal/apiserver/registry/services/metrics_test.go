@@ -167,19 +167,16 @@ func TestFamiliesOfTheAllocators(t *testing.T) {
 		"HISTOGRAM kube_apiserver_clusterip_allocator_allocation_duration_seconds [cidr]: " + alpha + "Duration in " +
 			"seconds to allocate a Cluster IP by ServiceCIDR",
 		"COUNTER kube_apiserver_clusterip_allocator_allocation_errors_total [cidr scope]: " + alpha +
-			"Number of errors " +
-			"trying to allocate Cluster IPs",
+			"Number of errors trying to allocate Cluster IPs",
 		"COUNTER kube_apiserver_clusterip_allocator_allocation_total [cidr scope]: " + alpha +
-			"Number of Cluster IPs " +
-			"allocations",
+			"Number of Cluster IPs allocations",
 		"GAUGE kube_apiserver_clusterip_allocator_available_ips [cidr]: " + alpha + "Gauge measuring the number of " +
 			"available IPs for Services",
 		"GAUGE kube_apiserver_nodeport_allocator_allocated_ports []: " + alpha +
 			"Gauge measuring the number of allocated " +
 			"NodePorts for Services",
 		"COUNTER kube_apiserver_nodeport_allocator_allocation_errors_total [scope]: " + alpha +
-			"Number of errors trying " +
-			"to allocate NodePort",
+			"Number of errors trying to allocate NodePort",
 		"COUNTER kube_apiserver_nodeport_allocator_allocation_total [scope]: " + alpha +
 			"Number of NodePort allocations",
 		"GAUGE kube_apiserver_nodeport_allocator_available_ports []: " + alpha +

@@ -215,8 +215,7 @@ func TestClaimsFromReserveToPreBind(t *testing.T) {
 		"both": {p: podUsing("b", "a"), claims: []runtime.Object{held("q"), claim("a", exactly("gpu", 1))},
 			reserve: "Success", flight: "Success", preBind: "Success",
 			lines: "signal a: gpu-1; bind for p on n1 within 1m0s; remove a false; unreserve b for p; remove a " +
-				"false; " +
-				"unreserve a for p"},
+				"false; unreserve a for p"},
 		"an extended resource": {p: podRequesting("example.com/gpu"), reserve: "Success", flight: "Success",
 			preBind: "Success", lines: "signal <extended-resources>p: gpu-0; bind for p on n1 within 1m0s; " +
 				"remove <extended-resources>p false; remove <extended-resources>p false; delete made"},
@@ -785,16 +784,14 @@ func TestWhatANodeLacksIsExplained(t *testing.T) {
 			"claim default/a, request req asks for 2 of device class gpu: 6 of 6 devices of this node match, 6 taken " +
 				"(claim " +
 				"default/h0, claim default/h1, claim default/h2, claim default/h3, claim default/h4 and 1 more) | " +
-				"free 2 of " +
-				"the devices that are taken " + free},
+				"free 2 of the devices that are taken " + free},
 		"held by five": {podUsing("a"), objects(append(slices.Clone(six[:5]), slice("n1", "gpu-0", "gpu-1", "gpu-2",
 			"gpu-3",
 			"gpu-4", "nic-0"), claim("a", exactly("gpu", 1)))...),
 			"claim default/a, request req asks for 1 of device class gpu: 5 of 6 devices of this node match, 5 taken " +
 				"(claim " +
 				"default/h0, claim default/h1, claim default/h2, claim default/h3, claim default/h4) | free 1 of the " +
-				"devices " +
-				"that are taken " + free},
+				"devices that are taken " + free},
 		"all of a kind": {podUsing("a"), objects(slice("n1", "gpu-0", "gpu-1"), six[0], claim("a", all("gpu"))),
 			"claim default/a, request req asks for 2 of device class gpu: 2 of 2 devices of this node match, 1 taken " +
 				"(claim default/h0) | free 1 of the devices that are taken " + free},
@@ -803,33 +800,28 @@ func TestWhatANodeLacksIsExplained(t *testing.T) {
 			"claim default/a, request req asks for 1 of device class gpu: 1 of 1 devices of this node match, 0 " +
 				"taken, 1 " +
 				"with a taint that the request does not tolerate: k=v:NoSchedule | give request req a toleration of " +
-				"the " +
-				"devices' taint k=v:NoSchedule, or have that taken off them"},
+				"the devices' taint k=v:NoSchedule, or have that taken off them"},
 		"a taint of no effect": {podUsing("a"), objects(stained(resourceapi.DeviceTaintEffectNone), claim("a",
 			exactly("gpu", 2))),
 			"claim default/a, request req asks for 2 of device class gpu: 1 of 1 devices of this node match, 0 taken " +
-				"| ask " +
-				"for at most 1 in request req, or add a node with 2 such devices"},
+				"| ask for at most 1 in request req, or add a node with 2 such devices"},
 		"not both": {podUsing("a"), objects(slice("n1", "gpu-0"), claim("a", exactly("gpu", 1), two)),
 			"claim default/a, request req asks for 1 of device class gpu: 1 of 1 devices of this node match, 0 " +
 				"taken; claim " +
 				"default/a, request second asks for 1 of device class gpu: 1 of 1 devices of this node match, 0 " +
 				"taken | each " +
 				"request alone could be served, not all together: ask for fewer devices, loosen the claim's " +
-				"constraints, or " +
-				"free devices of this node"},
+				"constraints, or free devices of this node"},
 		"an extended resource": {podRequesting("example.com/gpu"), objects(slice("n1", "nic-0")),
 			"claim for the Pod's extended resources, request container-0-request-0 asks for 1 of device class gpu: " +
 				"none of " +
 				"the 1 devices of this node matches | change the selectors of request container-0-request-0 or of " +
-				"class gpu, " +
-				"or add a node whose devices match"},
+				"class gpu, or add a node whose devices match"},
 		"nothing there": {podUsing("a"), objects(claim("a", exactly("gpu", 1))),
 			"claim default/a, request req asks for 1 of device class gpu: no ResourceSlice offers devices on this " +
 				"node | " +
 				"install a driver that publishes ResourceSlices with devices of class gpu for this node, or add a " +
-				"node that " +
-				"has some"},
+				"node that has some"},
 	} {
 		pl := dynamicresources.New(nil, newDRACycle(c.objects...), nil)
 		snap := twoNodes()
