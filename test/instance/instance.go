@@ -191,8 +191,7 @@ func (i *Instance) StartKubelet() error {
 	args := append([]string{"--kubeconfig", filepath.Join(i.server(), "kubelet.kubeconfig"), "--data-dir", i.Dir,
 		"--hostname-override", i.o.Node,
 		"--client-ca-file", filepath.Join(pki, "ca.crt"), "--tls-cert-file", filepath.Join(pki, "kubelet.crt"),
-		"--tls-private-key-file", filepath.Join(pki, "kubelet.key"),
-		"--leader-elect=false"}, i.instanceFlags()...)
+		"--tls-private-key-file", filepath.Join(pki, "kubelet.key")}, i.instanceFlags()...)
 	if i.o.Config != "" {
 		args = append(args, "--config", i.o.Config)
 	}
