@@ -59,7 +59,7 @@ func plugin(t *testing.T, i *instance.Instance) {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{"why pod/www -n default -o json": `(?s)"subject":.*"state": ?"Ready"`,
-		"why -n default": `(?i)nothing|wrong`, "trace pod/www -n default": `(?s)bound.*ready`} {
+		"why -n default": `(?i)in namespace default`, "trace pod/www -n default": `(?s)bound.*ready`} {
 		cmd := exec.CommandContext(t.Context(), file, split(args)...)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+i.Kubeconfig())
 		out, err := cmd.CombinedOutput()

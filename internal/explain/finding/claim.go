@@ -313,7 +313,9 @@ func claimResize(o metav1.Object, self Object) []Finding {
 		Numbers: map[string]string{"requested": want.String(), "capacity": has.String()},
 		Message: fmt.Sprintf("Claim %s asks for %s, and its volume has %s.", self.Name, want.String(), has.String())}
 	for _, cond := range p.Status.Conditions {
-		f.Message += fmt.Sprintf(" %s: %s", cond.Type, cond.Message)
+		if cond.Type != corev1.PersistentVolumeClaimUnused { // which is not about the size
+			f.Message += fmt.Sprintf(" %s: %s", cond.Type, cond.Message)
+		}
 	}
 	return []Finding{f}
 }
