@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gantry-project/gantry/internal/csidriver"
+	"github.com/gantry-project/gantry/test/expect"
 )
 
 // health is what the driver says of a volume: status and reason of each entry.
@@ -64,6 +65,16 @@ func shutdown(t *testing.T, dir string) {
 	}
 }
 
+// stageVolume stages a volume as kubelets do, who try again: a mount namespace that another process
+// makes meanwhile keeps the file system in use until that process ends.
+func stageVolume(t *testing.T, d *csidriver.Driver, r *csipb.NodeStageVolumeRequest) {
+	t.Helper()
+	expect.EventuallyNoError(t, "the volume is staged", func() error {
+		_, err := d.NodeStageVolume(t.Context(), r)
+		return err
+	})
+}
+
 // The driver says what is wrong with a volume's files and its file system, and of which kind it is.
 func TestTheDriverSaysWhatIsWrongWithAVolume(t *testing.T) {
 	d, o := newDriver(t)
@@ -74,10 +85,8 @@ func TestTheDriverSaysWhatIsWrongWithAVolume(t *testing.T) {
 	staged := filepath.Join(filepath.Dir(o.Dir), "staged")
 	stage := func() {
 		t.Helper()
-		if _, err := d.NodeStageVolume(t.Context(), &csipb.NodeStageVolumeRequest{VolumeId: id,
-			StagingTargetPath: staged, VolumeCapability: capability}); err != nil {
-			t.Fatal(err)
-		}
+		stageVolume(t, d, &csipb.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: staged,
+			VolumeCapability: capability})
 	}
 	unstage := func() {
 		t.Helper()
