@@ -9,7 +9,6 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/images/gc"
 	"github.com/gantry-project/gantry/internal/kubelet/images/pull"
 	"github.com/gantry-project/gantry/internal/kubelet/images/pullmanager"
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
@@ -75,7 +75,7 @@ func (k *Kubelet) runImageGC(ctx context.Context) {
 	c := gc.New(gc.Deps{
 		Images: o.Images, Containers: o.Runtime, ReferencedImages: k.referencedImages, Disk: o.Dependencies.Disk,
 		Recorder: k.events,
-		Node:     &v1.ObjectReference{Kind: "Node", Name: o.NodeName, UID: types.UID(o.NodeName)},
+		Node:     nodeutil.Reference(o.NodeName),
 		Policy:   imageGCPolicy(o), OnRemoved: k.imageRemoved, Counted: o.Dependencies.Metrics.ImageCollected,
 	})
 	k.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 )
 
 // ActivePods are the Pods that hold something of the node, the youngest first.
@@ -67,7 +68,7 @@ func (k *Kubelet) DeleteAllUnusedContainers(ctx context.Context) error {
 // recordContainerGC says in an event of the node that what containers left cannot be removed.
 func (k *Kubelet) recordContainerGC(err error) {
 	if err != nil {
-		k.events.Event(&v1.ObjectReference{Kind: "Node", Name: k.opts.NodeName, UID: types.UID(k.opts.NodeName)},
+		k.events.Event(nodeutil.Reference(k.opts.NodeName),
 			v1.EventTypeWarning, "ContainerGCFailed", err.Error())
 	}
 }

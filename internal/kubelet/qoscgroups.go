@@ -9,11 +9,11 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
 	"github.com/gantry-project/gantry/internal/kubelet/resource"
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 )
 
 // qosContainerManager is the cgroup tree whose tiers have the shares and the protected memory of
@@ -109,8 +109,7 @@ func (k *Kubelet) enforceNodeAllocatable(ctx context.Context) (retry func()) {
 	if reflect.DeepEqual(v, resource.Values{}) {
 		return nil
 	}
-	path, node := k.opts.Resources.PodsPath(), &v1.ObjectReference{Kind: "Node", Name: k.opts.NodeName,
-		UID: types.UID(k.opts.NodeName)}
+	path, node := k.opts.Resources.PodsPath(), nodeutil.Reference(k.opts.NodeName)
 	enforce := func() bool {
 		if err := k.opts.Dependencies.Cgroups.Ensure(path, v); err != nil {
 			message := fmt.Sprintf("Failed to update Node Allocatable Limits %q: %v", path, err)

@@ -1,6 +1,9 @@
 package node
 
-import v1 "k8s.io/api/core/v1"
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Condition is the node's condition of the type (upstream: GetNodeCondition), a pointer into the
 // Node; nil if it has none.
@@ -29,4 +32,10 @@ func NotReadyCondition(n *v1.Node) *v1.NodeCondition {
 func IsReady(n *v1.Node) bool {
 	c := ReadyCondition(n)
 	return c != nil && c.Status == v1.ConditionTrue
+}
+
+// Reference is how events of a kubelet name its Node: with the name in the place of the UID, as
+// upstream's do, so that `kubectl describe node` finds them.
+func Reference(name string) *v1.ObjectReference {
+	return &v1.ObjectReference{Kind: "Node", Name: name, UID: types.UID(name)}
 }

@@ -160,11 +160,13 @@ func certificates(t *testing.T, s *server) {
 		metav1.ListOptions{}); !apierrors.IsUnauthorized(err) {
 		t.Errorf("a certificate of another authority: %v", err)
 	}
-	if res, err := http.Get("http://" + s.Addr().String() + "/healthz"); err == nil {
-		defer res.Body.Close()
-		if res.StatusCode != http.StatusBadRequest {
-			t.Errorf("plain HTTP: got %d, want 400", res.StatusCode)
-		}
+	res, err := http.Get("http://" + s.Addr().String() + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusBadRequest {
+		t.Errorf("plain HTTP: got %d, want 400", res.StatusCode)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/volumestats"
 	"github.com/gantry-project/gantry/internal/linux/cgroup"
 	"github.com/gantry-project/gantry/internal/linux/proc"
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/pod/usage"
 )
 
@@ -98,8 +99,7 @@ func (n *Role) attachEviction(e *nodeEviction, tree *cgroup.Tree, a *nodeAPI, ch
 	}
 	e.watcher = manager.NewWatcher(n.kernel(tree, resources.PodsPath()), o, config.Thresholds)
 	d := manager.Deps{
-		Config: config, Node: &v1.ObjectReference{Kind: "Node", Name: n.instance.NodeName,
-			UID: types.UID(n.instance.NodeName)},
+		Config: config, Node: nodeutil.Reference(n.instance.NodeName),
 		Observe: o.Observe, Measure: o.Measure, Containers: o.Containers,
 		Pods: k.ActivePods, KillPod: k.KillPod, CleanedUp: k.PodCleanedUp,
 		Reclaim: map[eviction.Reclaim]func(context.Context) error{

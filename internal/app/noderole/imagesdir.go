@@ -6,11 +6,11 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/containerd"
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 )
 
 // Reasons of the Node's events about archives in DATA-DIR/images.
@@ -50,7 +50,7 @@ func (n *importQueue) drain() []containerd.ImportedArchive {
 
 // publish says each import in the log and as an event of the Node, until ctx ends.
 func (n *importQueue) publish(ctx context.Context, events record.EventRecorder, node string) {
-	about := &v1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)}
+	about := nodeutil.Reference(node)
 	for {
 		select {
 		case <-ctx.Done():

@@ -298,7 +298,7 @@ func (n *Role) loops(k *kubelet.Kubelet, port *server.Server, api *nodeAPI) []fu
 	out := []func(context.Context) error{
 		func(ctx context.Context) error { return healthz(ctx, n.config, port.HealthHandler()) },
 		func(ctx context.Context) error { return readOnly(ctx, n.config, port.ReadOnlyHandler()) },
-		api.logRotator.Run,
+		api.logRotator.Run, api.system.run,
 		oomWatcher{n.instance.NodeName, api.events, func() (io.ReadCloser, error) { return kmsg.Open(kmsg.Path) }}.run,
 		func(ctx context.Context) error {
 			n.containerRuntime.followImages(ctx, api.events, n.instance.NodeName)

@@ -37,6 +37,7 @@ type nodeAPI struct {
 	logRotator *rotation.Manager
 	collect    *stats.Collector
 	events     record.EventRecorder
+	system     systemCgroups
 	kubelet    *kubelet.Kubelet // from attach on
 	started    time.Time
 	cgroups    int // version of the hierarchy
@@ -53,6 +54,7 @@ func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubelet
 	}
 	a := &nodeAPI{n: n, metrics: n.containerRuntime.Metrics, started: time.Now(), cgroups: tree.Version(),
 		memoryBytes: n.evictionMemory(machine), resources: resources}
+	a.system.endpoint = n.config.ContainerRuntimeEndpoint
 	engine := n.containerRuntime.Client.ProbeRuntime()
 	a.logRotator = rotation.New(rotation.Deps{
 		Pods: a.pods, Runtime: engine, Dir: n.config.PodLogsDir, Policy: policy,
@@ -73,7 +75,7 @@ func (n *Role) newAPI(tree *cgroup.Tree, machine proc.Machine, resources kubelet
 			Root: a.rootDir(), Logs: n.config.PodLogsDir, Pods: resources.PodsPath(),
 			PodPath: resources.PodPath,
 		},
-		System:  func() map[string]string { return systemCgroups(n.config.ContainerRuntimeEndpoint) },
+		System:  a.system.get,
 		DiskAge: n.config.VolumeStatsAggPeriod.Duration,
 	})
 	return a, nil

@@ -1,10 +1,12 @@
 package noderole
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,9 +15,43 @@ import (
 	"github.com/gantry-project/gantry/internal/linux/proc"
 )
 
-// systemCgroups are the cgroups of this kubelet and of the runtime behind a CRI endpoint, by the
-// names that the summary has for them. One that cannot be found is left out.
-func systemCgroups(endpoint string) map[string]string {
+// systemCgroupsPeriod is how often the runtime's cgroup is found anew, as it may have started
+// again; upstream's.
+const systemCgroupsPeriod = 5 * time.Minute
+
+// systemCgroups knows the cgroups of this kubelet and of the runtime behind a CRI endpoint. They
+// are found beside what measures them: a runtime that does not answer holds up no measuring.
+type systemCgroups struct {
+	endpoint string
+	found    atomic.Pointer[map[string]string]
+}
+
+// run finds them until ctx ends.
+func (s *systemCgroups) run(ctx context.Context) error {
+	tick := time.NewTicker(systemCgroupsPeriod)
+	defer tick.Stop()
+	for {
+		found := findSystemCgroups(s.endpoint)
+		s.found.Store(&found)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// get returns those that were found last, not to be changed; none until run has found some.
+func (s *systemCgroups) get() map[string]string {
+	if found := s.found.Load(); found != nil {
+		return *found
+	}
+	return nil
+}
+
+// findSystemCgroups returns them by the names that the summary has for them. One that cannot be
+// found is left out.
+func findSystemCgroups(endpoint string) map[string]string {
 	out := map[string]string{}
 	if at, err := proc.Cgroup("/", os.Getpid()); err == nil {
 		out[statsapi.SystemContainerKubelet] = at

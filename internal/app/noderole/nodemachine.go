@@ -7,12 +7,12 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/cpuset"
 
 	"github.com/gantry-project/gantry/internal/kubelet/machine"
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 )
 
 // warnOfSwap tells by an event of the node that what Pods keep in memory may come to a disk: there
@@ -27,7 +27,7 @@ func warnOfSwap(swapBytes uint64, kept func() (bool, error), events record.Event
 		}
 		return
 	}
-	events.Event(&v1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)}, v1.EventTypeWarning,
+	events.Event(nodeutil.Reference(node), v1.EventTypeWarning,
 		"PossibleMemoryBackedVolumesOnDisk", "The tmpfs noswap option is not supported. Memory-backed volumes (e.g. "+
 			"secrets, emptyDirs, etc.) might be swapped to disk and should no longer be considered secure.")
 }

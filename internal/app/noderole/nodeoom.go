@@ -6,11 +6,11 @@ import (
 	"io"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/linux/kmsg"
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 )
 
 // oomWatcher tells by events of the node what the kernel kills when the memory of the machine is
@@ -47,6 +47,6 @@ func (w oomWatcher) record(k kmsg.Kill) {
 	if k.Process != "" && k.PID != 0 {
 		text = fmt.Sprintf("%s, victim process: %s, pid: %d", text, k.Process, k.PID)
 	}
-	w.events.Event(&v1.ObjectReference{Kind: "Node", Name: w.node, UID: types.UID(w.node)}, v1.EventTypeWarning,
+	w.events.Event(nodeutil.Reference(w.node), v1.EventTypeWarning,
 		"SystemOOM", text)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/gantry-project/gantry/internal/kubelet"
@@ -12,6 +11,7 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/nodeshutdown/manager"
 	"github.com/gantry-project/gantry/internal/kubelet/nodestatus"
 	"github.com/gantry-project/gantry/internal/linux/logind"
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 	"github.com/gantry-project/gantry/internal/reason"
 )
 
@@ -36,7 +36,7 @@ func (e *nodeShutdown) localNode() *v1.Node { return e.report.LocalNode(context.
 func (n *Role) attachShutdown(e *nodeShutdown, k *kubelet.Kubelet, recorder record.EventRecorder,
 	report *nodestatus.Reporter) {
 	e.report = report
-	node := &v1.ObjectReference{Kind: "Node", Name: n.instance.NodeName, UID: types.UID(n.instance.NodeName)}
+	node := nodeutil.Reference(n.instance.NodeName)
 	e.manager = manager.New(manager.Deps{
 		Bus:   func(ctx context.Context) (manager.Session, error) { return logind.Dial(ctx, logind.Options{}) },
 		Steps: nodeshutdown.Steps(n.config), Pods: k.Pods, KillPod: k.KillPod, Changed: report.Trigger,

@@ -83,6 +83,9 @@ func (c *pvcProtection) syncUnused(ctx context.Context, claim *v1.PersistentVolu
 		return slices.Contains(ClaimsReferencedBy(p), key) && belongsTo(claim, p)
 	}
 	used := slices.ContainsFunc(c.cachedPods(key), names)
+	if !used && NextUnused(claim, false, metav1.Time{}) == nil {
+		return false, nil // it says so already
+	}
 	if !used { // from the API, not the cache: one that was just created counts
 		pods, err := c.livePods(ctx, claim.Namespace)
 		if err != nil {

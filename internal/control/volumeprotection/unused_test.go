@@ -116,6 +116,15 @@ func TestUnusedIsWritten(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: got Unused written as %q, want %q", name, got, c.want)
 		}
+		lists := 0 // beside that of the informer
+		for _, a := range client.Actions() {
+			if a.Matches("list", "pods") {
+				lists++
+			}
+		}
+		if c.want == "" && lists != 1 {
+			t.Errorf("%s: got %d lists of Pods, want the informer's alone: nothing is to be written", name, lists)
+		}
 	}
 }
 

@@ -35,17 +35,19 @@ func (c *Cluster) anotherClaim(f *Finding, self Object, r Reference) {
 // replaces reports whether a claim can stand in for one that is being deleted.
 func replaces(x, gone *corev1.PersistentVolumeClaim) bool {
 	have, want := x.Status.Capacity[corev1.ResourceStorage], gone.Spec.Resources.Requests[corev1.ResourceStorage]
-	return x.DeletionTimestamp == nil && x.Status.Phase == corev1.ClaimBound && have.Cmp(want) >= 0 &&
-		ptr.Deref(x.Spec.StorageClassName, "") == ptr.Deref(gone.Spec.StorageClassName,
-			"") && !slices.ContainsFunc(gone.Spec.AccessModes,
+	if x.DeletionTimestamp != nil || x.Status.Phase != corev1.ClaimBound || have.Cmp(want) < 0 ||
+		ptr.Deref(x.Spec.StorageClassName, "") != ptr.Deref(gone.Spec.StorageClassName, "") {
+		return false
+	}
+	return !slices.ContainsFunc(gone.Spec.AccessModes,
 		func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(x.Spec.AccessModes, m) })
 }
 
-// inUse reports whether a Pod that has not ended uses a claim.
+// inUse reports whether a Pod that has not ended names a claim, also as that of an ephemeral
+// volume.
 func (c *Cluster) inUse(x *corev1.PersistentVolumeClaim) bool {
+	key := x.Namespace + "/" + x.Name
 	return slices.ContainsFunc(in[*corev1.Pod](c, "Pod", x.Namespace), func(p *corev1.Pod) bool {
-		return !pod.IsTerminal(p) && slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
-			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == x.Name
-		})
+		return !pod.IsTerminal(p) && slices.Contains(pod.ClaimKeys(p), key)
 	})
 }

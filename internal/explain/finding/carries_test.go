@@ -21,6 +21,8 @@ func TestRulesThatJoinSeveralObjects(t *testing.T) {
 	pod := webPod + `spec: {volumes: [{name: d, persistentVolumeClaim: {claimName: data}}], containers: [{name: a}]}`
 	user := `{apiVersion: v1, kind: Pod, metadata: {name: other, namespace: shop}, spec: {volumes: [{name: d, ` +
 		`persistentVolumeClaim: {claimName: spare}}], containers: [{name: a}]}, status: {phase: Running}}`
+	ephemeral := `{apiVersion: v1, kind: Pod, metadata: {name: other, namespace: shop}, spec: {volumes: [{name: d, ` +
+		`ephemeral: {volumeClaimTemplate: {spec: {}}}}], containers: [{name: a}]}, status: {phase: Running}}`
 	settings := func(changed, key string) string {
 		return `{apiVersion: v1, kind: ConfigMap, metadata: {name: flags, namespace: shop, creationTimestamp: ` +
 			`"2026-05-01T11:00:00Z", managedFields: [{manager: kubectl, operation: Update, apiVersion: v1, time: "` +
@@ -52,6 +54,9 @@ func TestRulesThatJoinSeveralObjects(t *testing.T) {
 			"broken spec.volumes[0].persistentVolumeClaim.claimName data spare", "for instance spare"},
 		{"in use by another Pod", claim("data", "ReadWriteOnce", "1Gi", going) + next + claim("spare", "ReadWriteOnce",
 			"2Gi", "") + next + pod + next + user, "Pod web", "ReferenceTerminating",
+			"broken spec.volumes[0].persistentVolumeClaim.claimName data ", "needs another claim."},
+		{"of another Pod's ephemeral volume", claim("data", "ReadWriteOnce", "1Gi", going) + next + claim("other-d",
+			"ReadWriteOnce", "2Gi", "") + next + pod + next + ephemeral, "Pod web", "ReferenceTerminating",
 			"broken spec.volumes[0].persistentVolumeClaim.claimName data ", "needs another claim."},
 		{"of another mode", claim("data", "ReadWriteMany", "1Gi", going) + next + claim("spare", "ReadWriteOnce", "2Gi",
 			"") + next + pod, "Pod web", "ReferenceTerminating",

@@ -46,8 +46,10 @@ func indexUnset(_ *Cluster, o metav1.Object, self Object) []Finding {
 				completionIndex),
 			Remedies: []Remedy{{Say: "make the Job anew with completionMode Indexed: that of a Job cannot be changed"}}}
 		if self.Kind == "CronJob" {
+			n := ptr.Deref(spec.Completions, ptr.Deref(spec.Parallelism, 1)) // an Indexed Job has to say it
 			f.Remedies = []Remedy{{Say: "let its next Jobs be Indexed", Run: []string{kubectl(self, "patch",
-				`--type=merge -p '{"spec":{"jobTemplate":{"spec":{"completionMode":"Indexed","completions":1}}}}'`)}}}
+				fmt.Sprintf(`--type=merge -p '{"spec":{"jobTemplate":{"spec":{"completionMode":"Indexed",`+
+					`"completions":%d}}}}'`, n))}}}
 		}
 		return []Finding{f}
 	}
@@ -77,8 +79,8 @@ func externalIPs(c *Cluster, o metav1.Object, self Object) []Finding {
 						Related: []Object{objectOf("Service", x)},
 						Numbers: map[string]string{"port": fmt.Sprint(p.Port)},
 						Message: fmt.Sprintf("External IP %s with port %d is that of Service %s and of Service "+
-							"%s%s: only "+
-							"one of them gets its traffic.", ip, p.Port, self.Name, x.Name, where(objectOf("Service",
+							"%s%s: only one of them gets its "+
+							"traffic.", ip, p.Port, self.Name, x.Name, where(objectOf("Service",
 							x))),
 						Remedies: []Remedy{{Say: "give one of them another address or port"}}})
 				}

@@ -74,3 +74,25 @@ func TestFieldsThatNobodyExpects(t *testing.T) {
 		}
 	}
 }
+
+// A CronJob whose Jobs are to be Indexed says their completions, as an Indexed Job has to: those
+// that it has, or else as many as run at once.
+//
+// row: RST-10
+func TestIndexedJobsSayTheirCompletions(t *testing.T) {
+	for spec, want := range map[string]string{"": `"completions":1}`, "parallelism: 3, ": `"completions":3}`,
+		"completions: 5, parallelism: 2, ": `"completions":5}`} {
+		objects := `{apiVersion: batch/v1, kind: CronJob, metadata: {name: c, namespace: shop}, spec: {schedule: ` +
+			`"0 * * * *", jobTemplate: {spec: {` + spec + `template: {spec: {containers: [{name: a, args: ` +
+			`[$JOB_COMPLETION_INDEX]}]}}}}}}`
+		got := ""
+		for _, f := range Of(clusterOf(t, objects), Object{"CronJob", "shop", "c"}) {
+			if f.Code == "IndexUnset" {
+				got = fmt.Sprint(f.Remedies)
+			}
+		}
+		if !strings.Contains(got, want) || !strings.Contains(got, `"completionMode":"Indexed"`) {
+			t.Errorf("%q: got %s, want %s and the mode Indexed", spec, got, want)
+		}
+	}
+}

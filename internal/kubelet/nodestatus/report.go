@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/journal"
+	nodeutil "github.com/gantry-project/gantry/internal/node"
 )
 
 // Reporter owns the node's Node object and Lease. Run is called once.
@@ -290,7 +291,7 @@ func (r *Reporter) addresses(ctx context.Context) ([]v1.NodeAddress, error) {
 }
 
 func (r *Reporter) event(kind, reason, message string) {
-	ref := &v1.ObjectReference{Kind: "Node", Name: r.opts.Identity.Name, UID: uid(r.opts.Identity.Name)}
+	ref := nodeutil.Reference(r.opts.Identity.Name)
 	r.opts.Events.Event(ref, kind, reason, message)
 }
 

@@ -18,8 +18,6 @@ import (
 	"github.com/gantry-project/gantry/internal/node"
 )
 
-func uid(s string) types.UID { return types.UID(s) }
-
 // register makes the Node object, or reconciles the one that is there; it tries until it succeeds
 // or ctx ends.
 func (r *Reporter) register(ctx context.Context) {

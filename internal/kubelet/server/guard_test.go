@@ -117,7 +117,7 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 	for _, path := range []string{"/healthz", "/pods", "/metrics"} {
 		resp, err := http.Get("http://" + w.server.Addr().String() + path)
 		if err != nil {
-			continue // not a word of HTTP came back
+			t.Fatal(err)
 		}
 		_ = resp.Body.Close()
 		if resp.StatusCode != http.StatusBadRequest {

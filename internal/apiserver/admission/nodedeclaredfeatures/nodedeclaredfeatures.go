@@ -7,48 +7,22 @@ package nodedeclaredfeatures
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	ndf "k8s.io/component-helpers/nodedeclaredfeatures"
 
-	"github.com/gantry-project/gantry/internal/apiserver/admission/podresize"
+	"github.com/gantry-project/gantry/internal/apiserver/admission/nodelister"
 )
 
 // Plugin is the validating plugin NodeDeclaredFeatureValidator.
-type Plugin struct {
-	*admission.Handler
-	nodes  corelisters.NodeLister
-	client kubernetes.Interface
-}
+type Plugin struct{ nodelister.Handler }
 
 // New makes it.
-func New() *Plugin { return &Plugin{Handler: admission.NewHandler(admission.Update)} }
-
-// SetExternalKubeInformerFactory implements initializer.WantsExternalKubeInformerFactory.
-func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
-	i := f.Core().V1().Nodes()
-	p.nodes = i.Lister()
-	p.SetReadyFunc(i.Informer().HasSynced)
-}
-
-// SetExternalKubeClientSet implements initializer.WantsExternalKubeClientSet.
-func (p *Plugin) SetExternalKubeClientSet(c kubernetes.Interface) { p.client = c }
-
-// ValidateInitialization implements admission.InitializationValidator.
-func (p *Plugin) ValidateInitialization() error {
-	if p.nodes == nil || p.client == nil {
-		return errors.New("node declared feature admission: no Nodes")
-	}
-	return nil
-}
+func New() *Plugin { return &Plugin{nodelister.New("node declared feature")} }
 
 // Validate implements admission.ValidationInterface.
 func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
@@ -68,10 +42,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if needs.IsEmpty() {
 		return nil
 	}
-	if !p.WaitForReady() {
-		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
-	}
-	node, err := podresize.FindNode(ctx, p.nodes, p.client, pod.Spec.NodeName)
+	node, err := p.Node(ctx, pod.Spec.NodeName)
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}

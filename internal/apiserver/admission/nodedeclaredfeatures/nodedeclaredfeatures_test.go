@@ -8,9 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
 
+	"github.com/gantry-project/gantry/internal/apiserver/admission/nodelister/nodelistertest"
 	"github.com/gantry-project/gantry/test/wrappers"
 )
 
@@ -34,19 +33,8 @@ func TestUpdatesThatTheNodeCannotServe(t *testing.T) {
 			Status: corev1.NodeStatus{DeclaredFeatures: features}}
 	}
 	unseen := node("new", feature)
-	client := fake.NewClientset(node("able", "AnotherFeature", feature), node("plain"), unseen)
-	factory := informers.NewSharedInformerFactory(client, 0)
 	p := New()
-	p.SetExternalKubeInformerFactory(factory)
-	p.SetExternalKubeClientSet(client)
-	if err := p.ValidateInitialization(); err != nil {
-		t.Fatal(err)
-	}
-	factory.Start(t.Context().Done())
-	factory.WaitForCacheSync(t.Context().Done())
-	if err := factory.Core().V1().Nodes().Informer().GetIndexer().Delete(unseen); err != nil { // the informer is behind
-		t.Fatal(err)
-	}
+	nodelistertest.Initialize(t, p, unseen, node("able", "AnotherFeature", feature), node("plain"))
 	more := sized("plain", "1", "1")
 	more.Spec.InitContainers = append(more.Spec.InitContainers, corev1.Container{Name: "more"})
 	const missing = `pods "p" is forbidden: pod update requires features ` + feature +

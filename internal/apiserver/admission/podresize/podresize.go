@@ -17,39 +17,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	corelisters "k8s.io/client-go/listers/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/gantry-project/gantry/internal/apiserver/admission/nodelister"
 )
 
 // Plugin is the validating plugin PodResize.
-type Plugin struct {
-	*admission.Handler
-	nodes  corelisters.NodeLister
-	client kubernetes.Interface
-}
+type Plugin struct{ nodelister.Handler }
 
 // New makes it.
-func New() *Plugin { return &Plugin{Handler: admission.NewHandler(admission.Update)} }
-
-// SetExternalKubeInformerFactory implements initializer.WantsExternalKubeInformerFactory.
-func (p *Plugin) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
-	i := f.Core().V1().Nodes()
-	p.nodes = i.Lister()
-	p.SetReadyFunc(i.Informer().HasSynced)
-}
-
-// SetExternalKubeClientSet implements initializer.WantsExternalKubeClientSet.
-func (p *Plugin) SetExternalKubeClientSet(c kubernetes.Interface) { p.client = c }
-
-// ValidateInitialization implements admission.InitializationValidator.
-func (p *Plugin) ValidateInitialization() error {
-	if p.nodes == nil || p.client == nil {
-		return errors.New("pod resize admission: no Nodes")
-	}
-	return nil
-}
+func New() *Plugin { return &Plugin{nodelister.New("pod resize")} }
 
 // Validate implements admission.ValidationInterface.
 func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
@@ -60,10 +37,7 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if !ok || pod.Spec.NodeName == "" {
 		return nil
 	}
-	if !p.WaitForReady() {
-		return admission.NewForbidden(a, errors.New("not yet ready to handle request"))
-	}
-	node, err := FindNode(ctx, p.nodes, p.client, pod.Spec.NodeName)
+	node, err := p.Node(ctx, pod.Spec.NodeName)
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
@@ -75,19 +49,6 @@ func (p *Plugin) Validate(ctx context.Context, a admission.Attributes, _ admissi
 		return refusal(a, "node didn't have enough allocatable resources: "+exceeding)
 	}
 	return nil
-}
-
-// FindNode asks the store about a node that is not known yet: the informer may be behind.
-func FindNode(ctx context.Context, nodes corelisters.NodeLister, client kubernetes.Interface,
-	name string) (*corev1.Node, error) {
-	node, err := nodes.Get(name)
-	if apierrors.IsNotFound(err) {
-		node, err = client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	}
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("node %q not found", name)
-	}
-	return node, err
 }
 
 // exceedingResources says what of a Pod's requests is more than the whole node.

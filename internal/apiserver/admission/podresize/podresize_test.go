@@ -3,13 +3,12 @@ package podresize
 import (
 	"testing"
 
+	"github.com/gantry-project/gantry/internal/apiserver/admission/nodelister/nodelistertest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
 )
 
 func list(cpu, memory string) corev1.ResourceList {
@@ -25,19 +24,8 @@ func TestResizeBeyondTheNode(t *testing.T) {
 			Status: corev1.NodeStatus{Allocatable: list("1", "1Gi")}}
 	}
 	seen, unseen := node("small", "linux"), node("new", "")
-	client := fake.NewClientset(seen, node("win", "windows"), unseen)
-	factory := informers.NewSharedInformerFactory(client, 0)
 	p := New()
-	p.SetExternalKubeInformerFactory(factory)
-	p.SetExternalKubeClientSet(client)
-	if err := p.ValidateInitialization(); err != nil {
-		t.Fatal(err)
-	}
-	factory.Start(t.Context().Done())
-	factory.WaitForCacheSync(t.Context().Done())
-	if err := factory.Core().V1().Nodes().Informer().GetIndexer().Delete(unseen); err != nil { // the informer is behind
-		t.Fatal(err)
-	}
+	nodelistertest.Initialize(t, p, unseen, seen, node("win", "windows"))
 	for name, c := range map[string]struct {
 		node, cpu, memory, subresource, want string
 	}{
