@@ -3,11 +3,11 @@ package app
 import (
 	"context"
 	"sync"
-	"time"
 
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/gantry-project/gantry/internal/app/networkagent"
 	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/options"
@@ -95,38 +95,19 @@ func (k *Kubelet) Run(ctx context.Context, cfg *rest.Config, out *cli.Progress) 
 		}
 	}()
 	return noderole.RunAll(ctx, x.Run, func(ctx context.Context) error {
-		return k.podNetwork(ctx, networkAgent{instance: &k.Instance, containerRuntime: e, own: client, facts: sink,
-			logf: out.Step}, cfg)
+		return k.runNetworkAgent(ctx, networkagent.Agent{Instance: &k.Instance, ContainerRuntime: e, Client: client,
+			Journal: sink, Logf: out.Step}, cfg)
 	})
 }
 
-// podNetwork runs the part of the Pod network that needs to see other nodes and policies.
-func (k *Kubelet) podNetwork(ctx context.Context, a networkAgent, cfg *rest.Config) error {
+// runNetworkAgent runs the part of the Pod network that needs to see other nodes and policies.
+func (k *Kubelet) runNetworkAgent(ctx context.Context, a networkagent.Agent, cfg *rest.Config) error {
 	if k.Network != "" {
-		logf := skipRepeated(a.logf)
-		a.clusterClient = sync.OnceValues(func() (*rest.Config, error) {
-			wide, err := waitForCredentials(ctx, credentialsRetryPeriod,
-				func(ctx context.Context) (*rest.Config, error) {
-					if k.lacksCredentials(time.Now()) {
-						if err := networkCredentials(ctx, cfg, k, logf); err != nil {
-							return nil, err
-						}
-					}
-					wide, _, err := cli.RestConfig(k.Network)
-					return wide, err
-				})
-			if err != nil {
-				return nil, err
-			}
-			again, err := k.renewal(cfg, logf)
-			if again != nil {
-				go noderole.RunRenewal(again)(ctx)
-			}
-			return wide, err
-		})
-		a.serveNames = k.serveNames
+		c := networkagent.Credentials{Instance: &k.Instance, Node: cfg, Kubeconfig: k.Network, Logf: a.Logf}
+		a.ClusterConfig = sync.OnceValues(func() (*rest.Config, error) { return c.ClusterConfig(ctx) })
+		a.ServeNames = k.serveNames
 	}
-	return a.run(ctx)
+	return a.Run(ctx)
 }
 
 // identity is what the port is served with: the named pair, or a self-signed one.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
+	"github.com/gantry-project/gantry/internal/app/networkagent"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/control/nodeipam"
 	"github.com/gantry-project/gantry/internal/instance"
@@ -181,7 +182,7 @@ func nodeRanges(ctx context.Context, loaded *config.Loaded, client kubernetes.In
 		return nil
 	}
 	klog.FromContext(ctx).Info("The proxy waits for spec.podCIDRs of its Node", "node", node)
-	ranges, err := rangesOf(ctx, client, node)
+	ranges, err := networkagent.PodCIDRs(ctx, client, node)
 	loaded.NodeRanges = nodeipam.Parse(ranges)
 	return err
 }

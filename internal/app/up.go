@@ -11,12 +11,15 @@ import (
 	"time"
 
 	"github.com/gantry-project/gantry/internal/apiserver"
+	"github.com/gantry-project/gantry/internal/app/networkagent"
 	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/gcpacer"
 	"github.com/gantry-project/gantry/internal/journal/ring"
 	"github.com/gantry-project/gantry/internal/options"
 	"github.com/gantry-project/gantry/internal/pki"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 )
 
 // Up is everything on this machine.
@@ -251,4 +254,11 @@ func readCA(path string) ([]byte, error) {
 		return nil, fmt.Errorf("cluster CA: %w", err)
 	}
 	return pem, nil
+}
+
+func (u *Up) runNetworkAgent(ctx context.Context, c runningCluster, node kubernetes.Interface) error {
+	wide := c.server.InProcess(controllersUser())
+	return networkagent.Agent{Instance: &u.Instance, ContainerRuntime: c.containerRuntime, Client: node,
+		ClusterConfig: func() (*rest.Config, error) { return wide, nil },
+		Journal:       c.log.SinkFor("kubelet", u.Instance.NodeName), Logf: u.Out.Step}.Run(ctx)
 }

@@ -1,4 +1,4 @@
-package app
+package networkagent
 
 import (
 	"context"
@@ -28,33 +28,33 @@ import (
 	"github.com/gantry-project/gantry/internal/options"
 )
 
-// networkAgent keeps the part of the Pod network that follows the API: this node's range, the ways
-// to other nodes, network policies.
-type networkAgent struct {
-	instance         *options.Instance
-	containerRuntime *noderole.ContainerRuntime
-	own              kubernetes.Interface // as this node
-	clusterClient    clusterClientFunc    // nil: nothing is done that needs it
-	serveNames       serveNamesFunc       // nil: the cluster's names are not served here, or by somebody else
-	facts            journal.Sink         // may be nil
-	logf             func(string, ...any)
+// Agent keeps the part of the Pod network that follows the API: this node's range, the routes to
+// other nodes, network policies. Its fields are set before Run and not changed afterwards.
+type Agent struct {
+	Instance         *options.Instance
+	ContainerRuntime *noderole.ContainerRuntime
+	Client           kubernetes.Interface // as this node
+
+	// ClusterConfig is the connection of who sees all nodes, Pods, namespaces, policies and
+	// Services; it may wait until it is let in. Nil: nothing is done that needs it.
+	ClusterConfig func() (*rest.Config, error)
+
+	// ServeNames serves the cluster's names to Pods whose addresses are of the ranges, until ctx
+	// ends. Nil: they are not served here, or by somebody else.
+	ServeNames func(ctx context.Context, api *rest.Config, own []netip.Prefix) error
+
+	Journal journal.Sink // may be nil
+	Logf    func(string, ...any)
 }
 
-// clusterClientFunc is who sees all nodes, Pods, namespaces, policies and Services; it may have to
-// wait until it is let in.
-type clusterClientFunc func() (*rest.Config, error)
-
-// client is one for the parts of the agent.
-func (w clusterClientFunc) client() (kubernetes.Interface, error) {
-	cfg, err := w()
+// clusterClient is a client by ClusterConfig.
+func (a Agent) clusterClient() (kubernetes.Interface, error) {
+	cfg, err := a.ClusterConfig()
 	if err != nil {
 		return nil, err
 	}
 	return noderole.ClientFor(cfg, "gantry-network")
 }
-
-// serveNamesFunc serves the cluster's names to Pods whose addresses are of the ranges.
-type serveNamesFunc func(ctx context.Context, api *rest.Config, own []netip.Prefix) error
 
 // How soon changes of nodes and links are followed, and how often routes are looked at without any.
 const (
@@ -62,33 +62,25 @@ const (
 	routeRecheckPeriod = 30 * time.Second
 )
 
-func (u *Up) runNetworkAgent(ctx context.Context, c runningCluster, own kubernetes.Interface) error {
-	wide := c.server.InProcess(controllersUser())
-	return networkAgent{instance: &u.Instance, containerRuntime: c.containerRuntime, own: own,
-		clusterClient: func() (*rest.Config, error) { return wide, nil },
-		facts:         c.log.SinkFor("kubelet", u.Instance.NodeName),
-		logf:          u.Out.Step}.run(ctx)
-}
-
-// run works until ctx ends. On somebody else's network there is nothing to do but to end what was
-// on Gantry's before.
-func (a networkAgent) run(ctx context.Context) error {
-	if !a.containerRuntime.Network {
-		if a.containerRuntime.NetworkReady != nil {
+// Run works until ctx ends, and returns an error when one of its parts ends before. On somebody
+// else's network there is nothing to do but to stop the sandboxes that are on Gantry's own.
+func (a Agent) Run(ctx context.Context) error {
+	if !a.ContainerRuntime.Network {
+		if a.ContainerRuntime.NetworkReady != nil {
 			a.stopLeftoverSandboxes(ctx)
 		}
 		<-ctx.Done()
 		return nil
 	}
 	runs := []func(context.Context) error{a.audit}
-	if a.instance.PodNetwork.ClusterCIDR != "" {
+	if a.Instance.PodNetwork.ClusterCIDR != "" {
 		runs = append(runs, a.nodes)
-		if a.clusterClient == nil {
-			a.logf("warning: Pods of other nodes are not reached, as this node may not see the others; give " +
+		if a.ClusterConfig == nil {
+			a.Logf("warning: Pods of other nodes are not reached, as this node may not see the others; give " +
 				"--network-kubeconfig")
 		}
 	}
-	if a.containerRuntime.PolicyListener != nil && a.clusterClient != nil {
+	if a.ContainerRuntime.PolicyListener != nil && a.ClusterConfig != nil {
 		runs = append(runs, a.policies)
 	}
 	return noderole.RunAll(ctx, runs...)
@@ -97,8 +89,8 @@ func (a networkAgent) run(ctx context.Context) error {
 // stopLeftoverSandboxes stops the sandboxes that were on Gantry's network before it was left, so
 // that the kubelet makes their Pods anew on the other. The runtime can stop them when the other
 // network is there: until then it is tried again.
-func (a networkAgent) stopLeftoverSandboxes(ctx context.Context) {
-	config := a.instance.NetworkConfig()
+func (a Agent) stopLeftoverSandboxes(ctx context.Context) {
+	config := a.Instance.NetworkConfig()
 	for {
 		left, err := network.LeftoverSandboxes(config)
 		if err == nil && len(left) == 0 {
@@ -106,14 +98,14 @@ func (a networkAgent) stopLeftoverSandboxes(ctx context.Context) {
 		}
 		log := klog.FromContext(ctx)
 		if err == nil {
-			err = a.containerRuntime.NetworkNotReady()
+			err = a.ContainerRuntime.NetworkNotReady()
 		}
 		for id, who := range left {
 			if err != nil {
 				break
 			}
-			if err = a.containerRuntime.Client.Runtime().StopPodSandbox(ctx, id); err == nil {
-				log.Info("Stopped what ran on the network before; it begins anew on the new one", "was", who)
+			if err = a.ContainerRuntime.Client.Runtime().StopPodSandbox(ctx, id); err == nil {
+				log.Info("Stopped a sandbox of the network before this one; its Pod starts anew", "was", who)
 				err = network.ReleaseSandbox(config, id)
 			}
 		}
@@ -133,9 +125,9 @@ func (a networkAgent) stopLeftoverSandboxes(ctx context.Context) {
 const leftoverRetryPeriod = 2 * time.Second
 
 // audit gives back, as long as the node runs, what Pods left that are gone.
-func (a networkAgent) audit(ctx context.Context) error {
-	look := network.NewAuditor(a.instance.NetworkConfig(), func(ctx context.Context) (map[string]bool, error) {
-		all, err := a.containerRuntime.Client.Runtime().ListPodSandbox(ctx, nil)
+func (a Agent) audit(ctx context.Context) error {
+	look := network.NewAuditor(a.Instance.NetworkConfig(), func(ctx context.Context) (map[string]bool, error) {
+		all, err := a.ContainerRuntime.Client.Runtime().ListPodSandbox(ctx, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -145,10 +137,10 @@ func (a networkAgent) audit(ctx context.Context) error {
 		}
 		return out, nil
 	})
-	a.containerRuntime.Metrics.Add(look.Collectors()...)
+	a.ContainerRuntime.Metrics.Add(look.Collectors()...)
 	every := time.NewTicker(routeRecheckPeriod)
 	defer every.Stop()
-	beside := skipRepeated(a.logf)
+	beside := skipRepeated(a.Logf)
 	for {
 		select {
 		case <-every.C:
@@ -168,7 +160,7 @@ func (a networkAgent) audit(ctx context.Context) error {
 		if len(r.Links) > 0 {
 			log.Info("Interfaces without a Pod are removed", "links", r.Links)
 		}
-		if other, err := network.Foreign(a.instance.NetworkConfig()); err == nil && other != "" {
+		if other, err := network.Foreign(a.Instance.NetworkConfig()); err == nil && other != "" {
 			beside("warning: %s lies beside Gantry's own network; restart Gantry, and it takes its own away", other)
 		}
 		if r.Restored {
@@ -178,18 +170,18 @@ func (a networkAgent) audit(ctx context.Context) error {
 }
 
 // policies enforces NetworkPolicies on this node until ctx ends.
-func (a networkAgent) policies(ctx context.Context) error {
-	table, err := networkpolicy.Open(noderole.PolicyTable(instance.ID(a.instance.DataDir)))
+func (a Agent) policies(ctx context.Context) error {
+	table, err := networkpolicy.Open(noderole.PolicyTable(instance.ID(a.Instance.DataDir)))
 	if err != nil {
 		return cli.WithFix(err, "install nftables 1.0.1 or newer, or give --network-policy=false")
 	}
-	config := a.instance.NetworkConfig()
-	client, err := a.clusterClient.client()
+	config := a.Instance.NetworkConfig()
+	client, err := a.clusterClient()
 	if err != nil {
 		return err
 	}
 	k, err := networkpolicy.New(networkpolicy.Options{Client: client, Table: table,
-		PodListener: a.containerRuntime.PolicyListener, Journal: a.facts,
+		PodListener: a.ContainerRuntime.PolicyListener, Journal: a.Journal,
 		Leases: func() ([]networkpolicy.Lease, error) {
 			all, err := network.Leases(config)
 			var out []networkpolicy.Lease
@@ -201,41 +193,41 @@ func (a networkAgent) policies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.containerRuntime.Metrics.Add(k.Collectors()...)
+	a.ContainerRuntime.Metrics.Add(k.Collectors()...)
 	return k.Run(ctx)
 }
 
 // nodes takes this node's range from its Node, and keeps the ways to the others.
-func (a networkAgent) nodes(ctx context.Context) error {
+func (a Agent) nodes(ctx context.Context) error {
 	self, err := a.nodeRanges(ctx)
 	if err != nil {
 		return err
 	}
-	if a.clusterClient == nil {
+	if a.ClusterConfig == nil {
 		<-ctx.Done()
 		return nil
 	}
-	client, err := a.clusterClient.client()
+	client, err := a.clusterClient()
 	if err != nil {
 		return err
 	}
-	cluster, err := network.ParseRanges(a.instance.PodNetwork.ClusterCIDR)
+	cluster, err := network.ParseRanges(a.Instance.PodNetwork.ClusterCIDR)
 	if err != nil {
 		return err
 	}
-	if err := a.annotate(ctx, routes.VTEPAnnotation, routes.MAC(a.instance.NodeName).String()); err != nil {
+	if err := a.annotate(ctx, routes.VTEPAnnotation, routes.MAC(a.Instance.NodeName).String()); err != nil {
 		return err
 	}
-	links := &routes.Router{ID: instance.ID(a.instance.DataDir), Cluster: cluster}
+	links := &routes.Router{ID: instance.ID(a.Instance.DataDir), Cluster: cluster}
 	runs := []func(context.Context) error{
 		func(ctx context.Context) error { return a.syncRoutes(ctx, client, links, self) }}
-	if a.serveNames != nil {
+	if a.ServeNames != nil {
 		runs = append(runs, func(ctx context.Context) error {
-			api, err := a.clusterClient()
+			api, err := a.ClusterConfig()
 			if err != nil {
 				return err
 			}
-			return a.serveNames(ctx, api, self.Ranges)
+			return a.ServeNames(ctx, api, self.Ranges)
 		})
 	}
 	return noderole.RunAll(ctx, runs...)
@@ -243,29 +235,29 @@ func (a networkAgent) nodes(ctx context.Context) error {
 
 // nodeRanges waits until the Node has its ranges and makes the network with them; a range given by
 // hand is taken as it is.
-func (a networkAgent) nodeRanges(ctx context.Context) (routes.Node, error) {
-	self := routes.Node{Name: a.instance.NodeName, VTEP: routes.MAC(a.instance.NodeName)}
+func (a Agent) nodeRanges(ctx context.Context) (routes.Node, error) {
+	self := routes.Node{Name: a.Instance.NodeName, VTEP: routes.MAC(a.Instance.NodeName)}
 	var err error
-	if self.Address, err = netip.ParseAddr(a.instance.NodeIP); err != nil {
+	if self.Address, err = netip.ParseAddr(a.Instance.NodeIP); err != nil {
 		return self, fmt.Errorf("--node-ip: %w", err)
 	}
-	self.OtherAddress, _ = netip.ParseAddr(a.instance.OtherIP) // checked in complete
-	if !a.instance.PodNetwork.RangeFromNode() {
-		self.Ranges, err = network.ParseRanges(a.instance.PodNetwork.PodCIDR)
+	self.OtherAddress, _ = netip.ParseAddr(a.Instance.OtherIP) // checked in complete
+	if !a.Instance.PodNetwork.RangeFromNode() {
+		self.Ranges, err = network.ParseRanges(a.Instance.PodNetwork.PodCIDR)
 		return self, err
 	}
-	ranges, err := rangesOf(ctx, a.own, a.instance.NodeName)
+	ranges, err := PodCIDRs(ctx, a.Client, a.Instance.NodeName)
 	if err != nil {
 		return self, err
 	}
-	config := a.instance.NetworkConfig()
+	config := a.Instance.NetworkConfig()
 	config.PodCIDR = strings.Join(ranges, ",")
 	self.Ranges = nodeipam.Parse(ranges)
-	return self, noderole.EnsureNetwork(ctx, a.instance, config, a.logf)
+	return self, noderole.EnsureNetwork(ctx, a.Instance, config, a.Logf)
 }
 
-// rangesOf returns the ranges of a Node as soon as it has some.
-func rangesOf(ctx context.Context, client kubernetes.Interface, node string) ([]string, error) {
+// PodCIDRs returns spec.podCIDRs of a Node as soon as it has some; an error when ctx ends first.
+func PodCIDRs(ctx context.Context, client kubernetes.Interface, node string) ([]string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	found := make(chan []string, 1)

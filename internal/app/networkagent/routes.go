@@ -1,4 +1,4 @@
-package app
+package networkagent
 
 import (
 	"context"
@@ -20,13 +20,13 @@ import (
 )
 
 // annotate tells the others of this node's network: where its tunnel ends, and how it reaches them.
-func (a networkAgent) annotate(ctx context.Context, key, value string) error {
+func (a Agent) annotate(ctx context.Context, key, value string) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: value}}})
 	if err != nil {
 		return err
 	}
 	for {
-		_, err := a.own.CoreV1().Nodes().Patch(ctx, a.instance.NodeName, types.MergePatchType, body,
+		_, err := a.Client.CoreV1().Nodes().Patch(ctx, a.Instance.NodeName, types.MergePatchType, body,
 			metav1.PatchOptions{})
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
@@ -42,13 +42,13 @@ func (a networkAgent) annotate(ctx context.Context, key, value string) error {
 }
 
 // syncRoutes keeps routes equal to Nodes and links until ctx ends. They stay then: Pods run on.
-func (a networkAgent) syncRoutes(ctx context.Context, client kubernetes.Interface, links *routes.Router,
+func (a Agent) syncRoutes(ctx context.Context, client kubernetes.Interface, links *routes.Router,
 	self routes.Node) error {
 	changed, err := routes.WatchLinks(ctx)
 	if err != nil {
 		return err
 	}
-	mode, err := routes.ParseMode(a.instance.PodNetwork.Routes)
+	mode, err := routes.ParseMode(a.Instance.PodNetwork.Routes)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (a networkAgent) syncRoutes(ctx context.Context, client kubernetes.Interfac
 	if !cache.WaitForCacheSync(ctx.Done(), handler.HasSynced) {
 		return ctx.Err()
 	}
-	warn := skipRepeated(a.logf)
+	warn := skipRepeated(a.Logf)
 	for {
 		if err := a.annotateReachability(ctx, links, mode, &self); err != nil {
 			return err
@@ -106,7 +106,7 @@ func (a networkAgent) syncRoutes(ctx context.Context, client kubernetes.Interfac
 
 // annotateReachability tells the others how this node reaches them, when it is not what it said
 // last.
-func (a networkAgent) annotateReachability(ctx context.Context, links *routes.Router, mode routes.Mode,
+func (a Agent) annotateReachability(ctx context.Context, links *routes.Router, mode routes.Mode,
 	self *routes.Node) error {
 	on, err := links.Segments()
 	if err != nil {

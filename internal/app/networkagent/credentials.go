@@ -1,4 +1,4 @@
-package app
+package networkagent
 
 import (
 	"context"
@@ -27,18 +27,52 @@ import (
 	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/kubelet/certs"
+	"github.com/gantry-project/gantry/internal/options"
 	"github.com/gantry-project/gantry/internal/pki"
 )
 
-// networkCredentials makes the kubeconfig of a joined node's network agent when it is not there:
-// the node asks for a certificate of the user gantry-network, and somebody approves, as a node by
-// itself must not see other nodes' Pods. It returns when the file is written.
-func networkCredentials(ctx context.Context, node *rest.Config, k *Kubelet, logf func(string, ...any)) error {
-	dir := k.Instance.PKIDir()
+// Credentials are those of a joined node's network agent: the kubeconfig of the user
+// gantry-network, which may see other nodes and network policies.
+type Credentials struct {
+	Instance   *options.Instance
+	Node       *rest.Config // as this node, which asks for the agent's certificate
+	Kubeconfig string       // file
+	Logf       func(string, ...any)
+}
+
+// ClusterConfig gives the connection of the agent. It asks for a certificate where the node has
+// none, waits until somebody approves it, and renews it until ctx ends; what fails is logged and
+// tried again, so that an error comes with the end of ctx, or from a renewal that cannot be set up.
+func (c Credentials) ClusterConfig(ctx context.Context) (*rest.Config, error) {
+	c.Logf = skipRepeated(c.Logf)
+	wide, err := waitForCredentials(ctx, credentialsRetryPeriod, func(ctx context.Context) (*rest.Config, error) {
+		if c.missing(time.Now()) {
+			if err := c.request(ctx); err != nil {
+				return nil, err
+			}
+		}
+		wide, _, err := cli.RestConfig(c.Kubeconfig)
+		return wide, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	renewed, err := c.renewal()
+	if renewed != nil {
+		go noderole.RunRenewal(renewed)(ctx)
+	}
+	return wide, err
+}
+
+// request makes the kubeconfig: the node asks for a certificate of the user gantry-network, and
+// somebody approves, as a node by itself must not see other nodes' Pods. It returns when the file
+// is written.
+func (c Credentials) request(ctx context.Context) error {
+	dir := c.Instance.PKIDir()
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	client, err := kubernetes.NewForConfig(node)
+	client, err := kubernetes.NewForConfig(c.Node)
 	if err != nil {
 		return err
 	}
@@ -68,26 +102,26 @@ func networkCredentials(ctx context.Context, node *rest.Config, k *Kubelet, logf
 	if err := waitForAPIServer(ctx, client, apiServerRetryPeriod); err != nil {
 		return err
 	}
-	name := requestName(k.Instance.NodeName, keyPEM)
+	name := requestName(c.Instance.NodeName, keyPEM)
 	// The usages of a key that is not RSA: it encrypts no others.
 	usages := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth}
 	name, uid, err := csr.RequestCertificateWithContext(ctx, client, request, name,
 		certificatesv1.KubeAPIServerClientSignerName, nil, usages, key)
 	if err != nil {
 		return cli.WithFix(fmt.Errorf("certificate of the network agent: %w", err),
-			"copy network.kubeconfig from the data directory of gantry up to %s", k.Network)
+			"copy network.kubeconfig from the data directory of gantry up to %s", c.Kubeconfig)
 	}
-	logf("the network agent waits for its certificate: kubectl certificate approve %s", name)
+	c.Logf("the network agent waits for its certificate: kubectl certificate approve %s", name)
 	signed, err := csr.WaitForCertificate(ctx, client, name, uid)
 	if err != nil {
 		return cli.WithFix(fmt.Errorf("certificate of the network agent: %w", err),
 			"kubectl delete csr %s, and approve the next one; or copy network.kubeconfig from the data directory of "+
-				"gantry up to %s", name, k.Network)
+				"gantry up to %s", name, c.Kubeconfig)
 	}
 	if err := certs.SaveAgent(dir, signed, keyPEM); err != nil {
 		return err
 	}
-	return noderole.WriteNodeConfig(rest.CopyConfig(node), pemFile, k.Network)
+	return noderole.WriteNodeConfig(rest.CopyConfig(c.Node), pemFile, c.Kubeconfig)
 }
 
 // waitForCredentials gives the client that makes, and asks again after a while where it may not be
@@ -117,7 +151,7 @@ func waitForCredentials[T any](ctx context.Context, every time.Duration,
 	return client, err
 }
 
-// skipRepeated passes on what was not said before.
+// skipRepeated passes each text on once. Not safe for concurrent use.
 func skipRepeated(logf func(string, ...any)) func(string, ...any) {
 	output := map[string]bool{}
 	return func(format string, args ...any) {
@@ -153,13 +187,13 @@ func waitForAPIServer(ctx context.Context, client kubernetes.Interface, every ti
 	})
 }
 
-// lacksCredentials tells whether the network agent has no credentials: no kubeconfig, or one with a
+// missing tells whether the network agent has no credentials: no kubeconfig, or one with a
 // certificate that this node had asked for and that has ended.
-func (k *Kubelet) lacksCredentials(now time.Time) bool {
-	if !cli.Readable(k.Network) {
+func (c Credentials) missing(now time.Time) bool {
+	if !cli.Readable(c.Kubeconfig) {
 		return true
 	}
-	file := certs.AgentFile(k.Instance.PKIDir())
+	file := certs.AgentFile(c.Instance.PKIDir())
 	if _, err := os.Stat(file); err != nil {
 		return false // a kubeconfig that was brought here
 	}
@@ -170,16 +204,16 @@ func (k *Kubelet) lacksCredentials(now time.Time) bool {
 // renewal asks for a new certificate of the network agent before the one ends that this node had
 // asked for, as the node itself; somebody approves it as the first. The clients that show it read
 // its file again. A kubeconfig that was brought here is not the node's to renew: nil.
-func (k *Kubelet) renewal(node *rest.Config, logf func(string, ...any)) (*certs.CSRCertificate, error) {
-	dir := k.Instance.PKIDir()
+func (c Credentials) renewal() (*certs.CSRCertificate, error) {
+	dir := c.Instance.PKIDir()
 	if _, err := os.Stat(certs.AgentFile(dir)); err != nil {
 		return nil, nil
 	}
-	return certs.Agent(certs.CSROptions{NodeName: k.Instance.NodeName, Dir: dir,
+	return certs.Agent(certs.CSROptions{NodeName: c.Instance.NodeName, Dir: dir,
 		Client: func(*tls.Certificate) (kubernetes.Interface, error) {
-			logf("the network agent asks for a new certificate, as its own is about to end: see kubectl get csr, " +
+			c.Logf("the network agent asks for a new certificate, as its own is about to end: see kubectl get csr, " +
 				"then kubectl certificate approve")
-			return noderole.ClientFor(node, "gantry-network")
+			return noderole.ClientFor(c.Node, "gantry-network")
 		}}, pki.NetworkUser)
 }
 

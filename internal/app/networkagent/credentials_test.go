@@ -1,4 +1,4 @@
-package app
+package networkagent
 
 import (
 	"context"
@@ -20,23 +20,23 @@ import (
 	"github.com/gantry-project/gantry/internal/app/noderole"
 	"github.com/gantry-project/gantry/internal/cli"
 	"github.com/gantry-project/gantry/internal/kubelet/certs"
+	"github.com/gantry-project/gantry/internal/options"
 )
 
 // A node asks for its network agent's credentials when it has none, or when those it asked for have
 // ended; what was brought there is left alone.
 func TestNodeWithoutNetworkCredentialsAsksForThem(t *testing.T) {
 	dir := t.TempDir()
-	k := &Kubelet{Network: filepath.Join(dir, "network.kubeconfig")}
-	k.Instance.DataDir = dir
+	c := Credentials{Kubeconfig: filepath.Join(dir, "network.kubeconfig"), Instance: &options.Instance{DataDir: dir}}
 	now := time.Now()
-	if !k.lacksCredentials(now) {
+	if !c.missing(now) {
 		t.Error("without a kubeconfig it does not ask")
 	}
-	if err := os.WriteFile(k.Network, nil, 0o600); err != nil {
+	if err := os.WriteFile(c.Kubeconfig, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := []bool{
-		k.lacksCredentials(now), k.lacksCredentials(now.AddDate(20, 0, 0)),
+		c.missing(now), c.missing(now.AddDate(20, 0, 0)),
 	}, []bool{false, false}; !slices.Equal(got, want) {
 		t.Errorf("it asks though somebody brought a kubeconfig: got %v, want %v", got, want)
 	}
@@ -52,14 +52,14 @@ func TestNodeWithoutNetworkCredentialsAsksForThem(t *testing.T) {
 		if err := os.WriteFile(file, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := k.lacksCredentials(now); got != (name == "damaged") {
+		if got := c.missing(now); got != (name == "damaged") {
 			t.Errorf("%s: asks %v, want %v", name, got, (name == "damaged"))
 		}
 	}
 	if err := os.WriteFile(file, pem, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if !k.lacksCredentials(now.AddDate(20, 0, 0)) {
+	if !c.missing(now.AddDate(20, 0, 0)) {
 		t.Error("it goes on with a certificate that has ended")
 	}
 }
@@ -130,6 +130,6 @@ func TestANodeThatIsNotLetInGoesOn(t *testing.T) {
 	logf("approve %s", "a")
 	logf("approve %s", "b")
 	if fmt.Sprint(lines) != "[approve a approve b]" {
-		t.Errorf("said %v", lines)
+		t.Errorf("got %v, want each text once", lines)
 	}
 }
