@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -117,6 +118,7 @@ func WithFeatures(f features.Features) Option { return func(o *options) { o.feat
 // succeed; the cluster stops at the end of the test.
 func Start(t testing.TB, opts ...Option) *Cluster {
 	t.Helper()
+	raiseGCPercent()
 	c := &Cluster{t: t, o: options{nodes: []string{"node-1"}}, nodes: map[string]*node{}}
 	for _, set := range opts {
 		set(&c.o)
@@ -126,6 +128,10 @@ func Start(t testing.TB, opts ...Option) *Cluster {
 	}
 	return c
 }
+
+// raiseGCPercent lets more garbage gather in the process of a test than Go does by itself, once:
+// clusters make much and keep little, and collecting is a sixth of what a test with one computes.
+var raiseGCPercent = sync.OnceFunc(func() { debug.SetGCPercent(400) })
 
 // startTimeout bounds the start of a component on a busy machine; it takes a second on an idle one.
 const startTimeout = 2 * time.Minute

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -45,6 +46,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, runServerProcess(dir))
 		os.Exit(1)
 	}
+	debug.SetGCPercent(400) // servers make much garbage and keep little
 	code := m.Run()
 	if sharedServer.stop != nil {
 		sharedServer.stop()
