@@ -66,6 +66,9 @@ func requestOf(p *corev1.Pod, name corev1.ResourceName) int64 {
 
 // whoHolds tells who has what a node lacks for the Pod, and why none of it is taken from them.
 func whoHolds(in In, r journal.NodeRefusal) (text string, who []finding.Object) {
+	if r.Plugin == "NodeVolumeLimits" {
+		return whoAttached(in, r)
+	}
 	for _, x := range r.Shortages {
 		list := holders(in, r, x)
 		if len(list) == 0 {

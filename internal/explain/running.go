@@ -93,6 +93,8 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 		a.Facts = append(a.Facts, memoryText(in, c)...)
 	case k.known:
 		killedByProbeCause(a, in, c, k)
+	case endedForResize(a, in, c, t):
+		return
 	case neverStarted(t) && strings.Contains(strings.ToLower(t.Message), oomAtStartWords):
 		a.Cause = oomAtStart(in, c)
 		a.Facts = append(a.Facts, runtimesWords(t.Message)...)
@@ -273,6 +275,7 @@ func ready(in In) *Answer {
 	if text := livenessFailing(in); text != "" {
 		a.Cause = strings.ReplaceAll(a.Cause, "; nothing blocks it", "") + text
 	}
+	withResizes(in, a)
 	result, _, ok := newest[journal.Ruled](in, func(r journal.Ruled) bool { return r.Winner != "" })
 	if !ok || len(result.Scores) < 2 && len(result.Refusals) == 0 {
 		return a

@@ -64,6 +64,7 @@ func probePending(a *Answer, in In, c container, lead string) bool {
 		}
 		a.Fixes = append(append(append(a.Fixes, w.fixes...), w.commands...), logsOf(in, c.spec.Name))
 		askedByProbe(a, in, c, pr)
+		ownWords(a, in, c)
 		return true
 	}
 	if p == nil {
