@@ -108,15 +108,16 @@ func (s Subject) untilAvailable() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d ready Pods count as available %d s after they became ready (minReadySeconds), the last "+
-		"in %s",
+	return fmt.Sprintf("%d ready Pods are not yet available: they count as available only %d s after they became "+
+		"ready "+
+		"(minReadySeconds), the last in %s",
 		n, seconds, ago(left))
 }
 
 // notYetAvailable explains a workload whose Pods are ready and wait for minReadySeconds: a roll-out
 // goes on by itself when they count.
 func (s Subject) notYetAvailable(want int32, when string) string {
-	text := fmt.Sprintf("All %d Pods are ready and not all are available yet: %s.", want, when)
+	text := fmt.Sprintf("All %d Pods are ready; %s.", want, when)
 	if d, ok := s.Object.(*appsv1.Deployment); ok && d.Status.UpdatedReplicas < want {
 		text += fmt.Sprintf(" The roll-out goes on by itself: %d of %d Pods are of the new template, and the next "+
 			"comes when "+

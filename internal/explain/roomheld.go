@@ -95,7 +95,11 @@ func (h holder) text(in In, x journal.Shortage) string {
 	if h.pod.Namespace != in.Ref.Namespace {
 		name = h.pod.Namespace + "/" + name
 	}
-	switch s := fmt.Sprintf("%s has %s", name, amount(x.Resource, h.amount)); {
+	s := fmt.Sprintf("%s has %s", name, amount(x.Resource, h.amount))
+	if n := pod.Priority(h.pod); n != pod.Priority(in.Pod) {
+		s += fmt.Sprintf(" (priority %d)", n)
+	}
+	switch {
 	case h.kept:
 		return fmt.Sprintf("%s is kept for %s (priority %d), which is nominated to the node",
 			amount(x.Resource, h.amount), name, pod.Priority(h.pod))

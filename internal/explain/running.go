@@ -109,7 +109,9 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 		return
 	case t.ExitCode == 0 && !c.init && in.Pod.Spec.RestartPolicy == corev1.RestartPolicyAlways:
 		a.Cause = fmt.Sprintf("%s ends%s with %s: its program says that all went well, and restartPolicy Always "+
-			"starts it anew.", c.title(), again, exitText(c, t))
+			"starts it anew. A program that ends is for a Job, or for "+
+			"restartPolicy OnFailure or Never.", c.title(), again,
+			exitText(c, t))
 		lastLogs(a, in, c)
 		shellWithoutInput(a, in, c, t)
 		if whatif.OwnerOf(in.Pod).Kind == "" && !c.init {

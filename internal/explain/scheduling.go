@@ -206,6 +206,8 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 		chosen, rest := in.chosen(refusals)
 		refusals = slices.Concat(chosen, rest)
 		a.Cause, a.refusals = noNodeText(refusals, in), refusals
+		text, fixes := toleratesByClass(in, chosen)
+		a.Cause, a.Fixes = a.Cause+text, append(a.Fixes, fixes...)
 		if resourceMissing(refusals, in) == "" { // else no node is near
 			furtherObstacles(a, in, chosen)
 		}

@@ -34,7 +34,7 @@ func adopted(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	var taken, own []*corev1.Pod
 	for _, p := range owned[*corev1.Pod](c, "Pod", o) {
-		if p.GenerateName == self.Name+"-" || p.GenerateName == "" && strings.HasPrefix(p.Name, self.Name+"-") {
+		if strings.HasPrefix(p.GenerateName, self.Name+"-") { // as every controller names the Pods that it makes
 			own = append(own, p)
 		} else {
 			taken = append(taken, p)
@@ -80,7 +80,7 @@ func (c *Cluster) adoptedByJob(f *Finding, j *batchv1.Job, own int) {
 		"of others: the taken one counts as one of its %d completions (%d succeeded, %d active).", completions,
 		j.Status.Succeeded, j.Status.Active)
 	if own == 0 {
-		f.Message += " So no Pod is made from its own template."
+		f.Message += " So none is made from its own template."
 	}
 	f.Remedies = []Remedy{{Say: "make the Job anew with a selector of its own (without manualSelector and " +
 		"selector): the " +

@@ -165,6 +165,7 @@ var Codes = [][2]string{
 	{"RequestDenied", "a certificate request was denied"},
 	{"RequestMissing", "an autoscaler measures against a request that is not stated"},
 	{"RequestUnfit", "a certificate request's content is not what its signer demands"},
+	{"ResizeFailed", "a kubelet cannot carry out a resize"},
 	{"ResizePending", "a node does not give a Pod the resources that it was resized to"},
 	{"ResourceUnknown", "an API group serves no such resource"},
 	{"ResourceUnscoped", "a role in a namespace is about what is in none"},

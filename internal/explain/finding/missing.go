@@ -82,8 +82,8 @@ func (c *Cluster) missing(r Reference, self Object) (Finding, bool) {
 	case target == nil && r.To.Kind == "ServiceAccount" && c.isBootstrap(self):
 		return f, false // Kubernetes makes such bindings for components that need not run as an account
 	case target == nil:
-		f.Message = fmt.Sprintf("%s %s names %s %s in %s, which does not exist%s.", self.Kind, self.Name, r.To.Kind,
-			r.To.Name, r.Field, where(r.To))
+		f.Message = fmt.Sprintf("%s %s names %s %s in %s, and there is no %s %s%s.", self.Kind, self.Name, r.To.Kind,
+			r.To.Name, r.Field, r.To.Kind, r.To.Name, where(r.To))
 		c.nearObject(&f, r)
 		return f, true
 	case r.Key != "":

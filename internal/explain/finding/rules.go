@@ -156,6 +156,8 @@ var rules = []rule{
 	{"own subjects", []string{"RoleBinding", "ClusterRoleBinding"}, ownSubjects},
 	{"searches", templated, searches},
 	{"draining", []string{"Node"}, draining},
+	{"resize errors", []string{"Pod"}, resizeError},
+	{"shared labels", []string{"Pod"}, seLinuxShared},
 	{"mount options", []string{"PersistentVolume", "PersistentVolumeClaim"}, optionsUnserved},
 	{"adopted", []string{"Job", "ReplicaSet", "DaemonSet"}, adopted},
 	{"manual selectors", []string{"Job"}, manualOverlap},
