@@ -25,3 +25,24 @@ func limitsRefusal(in In, r journal.NodeRefusal) refusalField {
 	}
 	return out
 }
+
+// whoAttached says which Pods of a node have volumes of the driver of which it takes no more.
+func whoAttached(in In, r journal.NodeRefusal) (text string, who []finding.Object) {
+	on, ok := in.Objects.AttachmentsOn(r.Node, in.Pod.Namespace, claimsRefusal(in, r).value)
+	if !ok || len(on.Pods) == 0 {
+		return "", nil
+	}
+	who = on.Pods[:min(len(on.Pods), maxHolders)]
+	var names []string
+	for _, o := range who {
+		name := o.Name
+		if o.Namespace != in.Ref.Namespace {
+			name = o.Namespace + "/" + name
+		}
+		names = append(names, name)
+	}
+	if more := len(on.Pods) - maxHolders; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf(" The volumes of driver %s there are of Pods: %s.", on.Driver, joinList(names)), who
+}

@@ -51,15 +51,27 @@ func afterObstacle(in In, a *Answer) {
 	next.Pod.Spec.SchedulingGates = nil
 	if in.Objects != nil {
 		next.Pod.Spec.Volumes = slices.DeleteFunc(next.Pod.Spec.Volumes, func(v corev1.Volume) bool {
-			return v.PersistentVolumeClaim != nil && in.Objects.Read("PersistentVolumeClaim") && in.Objects.Get(
-				finding.Object{Kind: "PersistentVolumeClaim", Namespace: in.Ref.Namespace,
-					Name: v.PersistentVolumeClaim.ClaimName}) == nil
+			return v.PersistentVolumeClaim != nil && in.Objects.Read("PersistentVolumeClaim") &&
+				neverBound(in, v.PersistentVolumeClaim.ClaimName)
 		})
 	}
 	if len(in.Pod.Spec.SchedulingGates) == 0 && len(next.Pod.Spec.Volumes) == len(in.Pod.Spec.Volumes) {
 		return
 	}
 	placeAfterwards(next, a)
+}
+
+// neverBound reports whether a claim is not there, or is not bound and asks for a class that is not
+// there.
+func neverBound(in In, name string) bool {
+	c, ok := in.Objects.Get(finding.Object{Kind: "PersistentVolumeClaim", Namespace: in.Ref.Namespace,
+		Name: name}).(*corev1.PersistentVolumeClaim)
+	if !ok {
+		return true
+	}
+	class := c.Spec.StorageClassName
+	return c.Spec.VolumeName == "" && c.Status.Phase != corev1.ClaimBound && class != nil && *class != "" &&
+		in.Objects.Read("StorageClass") && in.Objects.Get(finding.Object{Kind: "StorageClass", Name: *class}) == nil
 }
 
 // placeAfterwards says where a Pod would go once its obstacle is gone, or why nowhere.
@@ -136,6 +148,10 @@ func (s Subject) general(a *Answer, found []finding.Finding) {
 	a.Cause = fmt.Sprintf("Nothing is wrong with %s %s as far as its status, what it names and what names it say.",
 		s.object().Kind, s.Name)
 	for _, f := range found {
+		if f.Code == "NamespaceTerminating" && f.Object == s.object() {
+			a.State, a.Cause = "ending", f.Message
+			continue
+		}
 		a.Facts = append(a.Facts, f.Message)
 	}
 }

@@ -56,3 +56,40 @@ func oneCapability(in In, c container, at, line string) (restriction, bool) {
 	}
 	return restriction{}, false
 }
+
+// ownerWords are lines, in lower case, of programs that change owners or modes.
+var ownerWords = regexp.MustCompile(`\b(l?chown|fchownat|chgrp|chmod)\b|changing (owner|group|permissions)`)
+
+// ownerChangeRefused is a program that may not change whose a file is, or its mode, wherever the
+// file lies: its capability was taken away, or its user is not root.
+func ownerChangeRefused(in In, c container, at, line string) (restriction, bool) {
+	if !ownerWords.MatchString(line) || !strings.Contains(line, "not permitted") {
+		return restriction{}, false
+	}
+	if s := c.spec.SecurityContext; s != nil && s.Capabilities != nil && len(s.Capabilities.Drop) > 0 {
+		if r, ok := oneCapability(in, c, at, line); ok {
+			return r, true
+		}
+	}
+	uid, field, known := userOf(in.Pod, c, at)
+	if !known || uid == 0 {
+		return restriction{}, false
+	}
+	group := int64(1000)
+	return restriction{field: field, value: fmt.Sprint(uid), want: "0", text: fmt.Sprintf("It runs as user %d "+
+		"(%s), and "+
+		"only root, or who has the capability CHOWN, may change whose a file is.", uid, field), fixes: []Fix{
+		editedContainer(in, c.spec.Name, "run this container as root, with no more than the capability CHOWN",
+			func(x *corev1.Container) {
+				s := security(x)
+				root, no := int64(0), false
+				s.RunAsUser, s.RunAsNonRoot = &root, &no
+			}), editedPodFix(in, fmt.Sprintf("or let the kubelet give its volumes to a group: fsGroup %d, and do "+
+			"without "+
+			"the change", group), func(s *corev1.PodSpec) {
+			if s.SecurityContext == nil {
+				s.SecurityContext = &corev1.PodSecurityContext{}
+			}
+			s.SecurityContext.FSGroup = &group
+		})}}, true
+}

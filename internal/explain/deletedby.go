@@ -21,7 +21,7 @@ type deleter struct {
 // deleters are Kubernetes' own.
 var deleters = []deleter{
 	{":generic-garbage-collector", "", "metadata.ownerReferences",
-		"its owner is not there any more, and the garbage collector deletes what nobody owns"},
+		"its owner does not exist any more, and the garbage collector deletes what nobody owns"},
 	{":ttl-after-finished-controller", "Job", "spec.ttlSecondsAfterFinished",
 		"its Job ended longer ago than ttlSecondsAfterFinished says"},
 	{":cronjob-controller", "CronJob", "spec.successfulJobsHistoryLimit",
@@ -35,7 +35,7 @@ var deleters = []deleter{
 		"fewer"},
 	{":namespace-controller", "Namespace", "metadata.deletionTimestamp", "its namespace was deleted"},
 	{":pod-garbage-collector", "", "spec.nodeName",
-		"its node is not there any more, or it had ended and there were too many such"},
+		"its node does not exist any more, or it had ended and there were too many such"},
 	{":node-controller", "", "spec.tolerations", "its node has a taint that it does not tolerate"},
 	{":taint-eviction-controller", "", "spec.tolerations", "its node has a taint that it does not tolerate"},
 }

@@ -35,6 +35,7 @@ func probedFacts(in In, e *corev1.Event) []journal.Fact {
 var (
 	probeKills    = regexp.MustCompile(`^(?:Init c|C)ontainer (\S+) failed (liveness|startup) probe`)
 	hookKills     = regexp.MustCompile(`(?i)^(?:Container (\S+) )?failed ?poststart ?hook`)
+	resizeKills   = regexp.MustCompile(`^Container \S+ resize requires restart`)
 	changedKills  = regexp.MustCompile(`^(?:Init c|C)ontainer (\S+) definition changed`)
 	pullWords     = regexp.MustCompile(`(?s)^Failed to pull image "([^"]+)": (.*)$`)
 	imageWords    = regexp.MustCompile(`image "([^"]+)"`)
@@ -62,6 +63,8 @@ func killingFacts(in In, e *corev1.Event) []journal.Fact {
 		}
 	case hookKills.MatchString(e.Message):
 		f.Cause = "postStart hook failed"
+	case resizeKills.MatchString(e.Message):
+		f.Cause = resizeCause
 	case changedKills.MatchString(e.Message):
 		f.Cause = "changed"
 	default:

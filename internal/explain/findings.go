@@ -111,6 +111,7 @@ func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f findi
 	f.Code, f.Numbers["exitCode"] = "ContainerExited", strconv.Itoa(int(t.ExitCode))
 	f.Message = fmt.Sprintf("%s ended with %s.", c.title(), exitText(c, t))
 	m, k, at := memoryStateOf(in, c, t), killedByProbe(in, c, t), f.Field
+	resized, ended := resizeRestart(in, c, t)
 	switch {
 	case m.oomKilled:
 		f.Code, f.Field = "OutOfMemory", f.Field+".resources.limits.memory"
@@ -121,6 +122,8 @@ func exitFinding(in In, c container, t *corev1.ContainerStateTerminated, f findi
 		f.Numbers["limit"] = f.Value
 	case k.known:
 		probeKillFinding(in, c, k, &f)
+	case ended:
+		return resized
 	case t.ExitCode == 126 || t.ExitCode == 127 || neverStarted(t):
 		f.Field += ".command"
 		if field, value, _ := wordsField(in, c, at, t.Message); strings.HasPrefix(field, f.Field) ||
@@ -287,6 +290,7 @@ func podFindings(in In, a Answer) (told, more []finding.Finding) {
 		told = append(told, hookFindings(in)...)
 		more = append(append(more, containerFindings(in)...), killedProcesses(in)...)
 		more = append(more, blindProbes(in)...)
+		more = append(more, seLinuxFindings(in)...)
 	} else if x, _, ok := newest[journal.ContainerExited](in,
 		func(x journal.ContainerExited) bool { return x.ExitCode != 0 }); ok {
 		told = append(told, finding.Finding{Code: "ContainerExited", Stage: finding.StageRun, Object: in.object(),
@@ -367,6 +371,7 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 	if slices.ContainsFunc(more, func(f finding.Finding) bool { return f.Severity != finding.Note }) {
 		a.Cause = strings.ReplaceAll(a.Cause, "; nothing blocks it", "")
 	}
+	joined := 0
 	for _, f := range more {
 		if f.AtRest() && slices.Contains(healthy, a.State) {
 			a.Cause = strings.ReplaceAll(a.Cause, "; nothing blocks it", "") + " " + f.Message
@@ -382,8 +387,10 @@ func withFindings(a Answer, told, more []finding.Finding) Answer {
 			a.Fixes = withoutDoubles(append(a.Fixes, mended...))
 		}
 		if !f.Names(text) && !saidAlready(f, text) {
-			a.also = append(a.also, f)
 			text += "\n" + f.Message
+			if !a.joinsCause(f, &joined) {
+				a.also = append(a.also, f)
+			}
 		}
 	}
 	a.Fixes = byEffect(a.Fixes)

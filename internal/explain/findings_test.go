@@ -57,8 +57,9 @@ func TestNothingIsCalledWellWhileSomethingIsBroken(t *testing.T) {
 	}
 }
 
-// Two causes are both told, the one that is mended first in the cause, the other beside it, each
-// with its remedies once.
+// Two causes are both told in the cause, the one that is mended first before the other, each with
+// its
+// remedies once.
 func TestSeveralCausesAreAllGiven(t *testing.T) {
 	in := missingConfig()
 	in.Pod.Status.Conditions = nil
@@ -69,7 +70,7 @@ func TestSeveralCausesAreAllGiven(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text := out.String(); !strings.Contains(text, "registry.test/web:1.4.3") || !strings.Contains(text,
-		"Also wrong, in the order of what to mend first:\n  · Pod web names ConfigMap setings") {
+		"ImagePullBackOff). Pod web names ConfigMap setings") {
 		t.Errorf("got\n%s\nwant both causes", text)
 	}
 	if len(a.Findings) != 2 || a.Findings[0].Code != "ImagePullBackOff" {

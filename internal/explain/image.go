@@ -80,7 +80,7 @@ func (p imagePull) classify(a *Answer, reason string) {
 	}
 	switch {
 	case reason == "ErrImageNeverPull":
-		a.Cause = of + "it is not on the node, and imagePullPolicy Never forbids to pull it."
+		a.Cause = of + "it is not on the node, and imagePullPolicy Never forbids to pull it (ErrImageNeverPull)."
 		a.Fixes = []Fix{editedContainer(p.input, p.container.spec.Name, "let the kubelet pull it",
 			func(c *corev1.Container) { c.ImagePullPolicy = corev1.PullIfNotPresent }),
 			{Description: "or import the image on the node"}}

@@ -91,7 +91,9 @@ func namedRefusal(in In, f *finding.Finding) {
 		portRefused(in, f)
 	case f.Code == "SysctlForbidden" && f.Field != "status.reason":
 		f.Message = fmt.Sprintf("Node %s refused the Pod: sysctl %s (%s) is not safe for other Pods, and its "+
-			"kubelet does not allow it (allowedUnsafeSysctls).", node, f.Value, f.Field)
+			"kubelet does not allow it (allowedUnsafeSysctls). The Pod has failed for good and is not tried "+
+			"again.", node,
+			f.Value, f.Field)
 		f.Remedies = append(asRemedies([]Fix{editedPodFix(in, fmt.Sprintf("do without sysctls %s", f.Value),
 			func(s *corev1.PodSpec) {
 				if s.SecurityContext != nil {

@@ -12,7 +12,8 @@ import (
 )
 
 // ContainersToRead returns the containers whose last log lines may say what is wrong: those that
-// exited with another code than 0, true if that was the previous run, and init containers that run.
+// exited with another code than 0, true if that was the previous run, init containers that run, and
+// containers that run and that a probe does not find ready.
 func ContainersToRead(p *corev1.Pod) map[string]bool {
 	out := map[string]bool{}
 	for _, c := range containers(p) {
@@ -25,9 +26,33 @@ func ContainersToRead(p *corev1.Pod) map[string]bool {
 		case c.status.State.Terminated == nil && c.status.LastTerminationState.Terminated != nil &&
 			c.status.LastTerminationState.Terminated.ExitCode != 0:
 			out[c.spec.Name] = true
+		case notReadyYet(c):
+			out[c.spec.Name] = false
 		}
 	}
 	return out
+}
+
+// notReadyYet reports whether a container runs and waits for a probe.
+func notReadyYet(c container) bool {
+	_, p := pendingProbe(c)
+	return p != nil && c.status.State.Running != nil && !c.status.Ready
+}
+
+// ownWords adds to an answer about a container that runs and is not ready what it wrote last: its
+// words, and what of its Pod's spec they are about.
+func ownWords(a *Answer, in In, c container) {
+	if !notReadyYet(c) || in.LastLogs[c.spec.Name] == "" {
+		return
+	}
+	saysNow(a, in, c)
+	if c.status.LastTerminationState.Terminated != nil {
+		return // they are of the run before
+	}
+	if r, ok := deniedBy(in, c, pathOf(in.Pod, c), in.LastLogs[c.spec.Name]); ok {
+		a.Cause += " " + r.text
+		a.Fixes = append(r.fixes, a.Fixes...)
+	}
 }
 
 // saysNow adds the last log lines of a container that runs.

@@ -226,7 +226,8 @@ func TestWhyObjectsThatGoOrWait(t *testing.T) {
 		{"a set that its Deployment keeps", Subject{Kind: "replicaset", Object: set},
 			[]string{"Deployment web decides that"}, []string{"run one"}},
 		{"not available yet", Subject{Kind: "deployment", Object: soon, Pods: []*corev1.Pod{ready}},
-			[]string{"1 ready Pods count as available 60 s after", "the last in 40s"}, nil},
+			[]string{"1 ready Pods are not yet available: they count as available only 60 s after", "the last in " +
+				"40s"}, nil},
 	} {
 		c.s.Now, c.s.Namespace, c.s.Name = t0, "shop", "x"
 		var b strings.Builder

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/finding"
@@ -107,7 +108,27 @@ func (s Subject) untilAvailable() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d ready Pods count as available %d s after they became ready (minReadySeconds), the last "+
-		"in %s",
+	return fmt.Sprintf("%d ready Pods are not yet available: they count as available only %d s after they became "+
+		"ready "+
+		"(minReadySeconds), the last in %s",
 		n, seconds, ago(left))
+}
+
+// notYetAvailable explains a workload whose Pods are ready and wait for minReadySeconds: a roll-out
+// goes on by itself when they count.
+func (s Subject) notYetAvailable(want int32, when string) string {
+	text := fmt.Sprintf("All %d Pods are ready; %s.", want, when)
+	if d, ok := s.Object.(*appsv1.Deployment); ok && d.Status.UpdatedReplicas < want {
+		text += fmt.Sprintf(" The roll-out goes on by itself: %d of %d Pods are of the new template, and the next "+
+			"comes when "+
+			"those count as available.", d.Status.UpdatedReplicas, want)
+	}
+	return text
+}
+
+// graceText says how much of a Pod's grace period is left.
+func graceText(p *corev1.Pod, now time.Time) string {
+	grace := int64(pod.DeletionGracePeriod(p) / time.Second)
+	left := max(p.DeletionTimestamp.Sub(now), 0)
+	return fmt.Sprintf("terminationGracePeriodSeconds %d, %s of them left at most", grace, ago(left))
 }

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,7 @@ func (s Subject) node(a *Answer, n *corev1.Node) {
 		if c.Status == corev1.ConditionUnknown && !c.LastHeartbeatTime.IsZero() {
 			a.Cause += fmt.Sprintf(" Its kubelet was last heard of %s ago.", ago(s.Now.Sub(c.LastHeartbeatTime.Time)))
 		}
+		a.Cause += s.deletedForTaint(c)
 		a.Next = "Pods that do not tolerate it for longer are deleted 300 s after it became so"
 		a.Fixes = textFixes("start the kubelet on the node, or mend its runtime or its connection, as the text says")
 	}
@@ -224,4 +226,36 @@ func (a *Answer) classlessClaim(size string) {
 		"that fits is free: no default class counts for it.", size)
 	a.Fixes = textFixes("make a PersistentVolume without a class that fits, or make the claim anew without " +
 		"storageClassName: the default class then makes its volume")
+}
+
+// deletedForTaint says what becomes of the Pods of a node that is not ready: each is deleted when
+// it
+// has tolerated the node's taint as long as it does.
+func (s Subject) deletedForTaint(c *corev1.NodeCondition) string {
+	key := corev1.TaintNodeUnreachable
+	if c.Status == corev1.ConditionFalse {
+		key = corev1.TaintNodeNotReady
+	}
+	var names []string
+	for _, p := range s.Pods {
+		stays := pod.IsTerminal(p) || pod.IsMirror(p) || slices.ContainsFunc(p.Spec.Tolerations,
+			func(t corev1.Toleration) bool {
+				return (t.Key == key || t.Key == "") && t.Effect != corev1.TaintEffectNoSchedule &&
+					t.TolerationSeconds == nil
+			})
+		if !stays {
+			names = append(names, p.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	shown := names[:min(len(names), 5)]
+	text := joinList(shown)
+	if len(names) > len(shown) {
+		text = fmt.Sprintf("%s and %d more", strings.Join(shown, ", "), len(names)-len(shown))
+	}
+	return fmt.Sprintf(" It has the taint %s (NoExecute): Pods that do not tolerate that for longer are evicted "+
+		"300 s after "+
+		"it came (%s).", key, text)
 }

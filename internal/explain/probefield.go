@@ -32,6 +32,8 @@ func probeField(c *corev1.Container, p *corev1.Probe, words string, d probeDiagn
 			return ".tcpSocket.host", hostOf(p), ""
 		}
 		return ".httpGet.host", h.Host, ""
+	case d.header != nil:
+		return d.header.field(), d.header.value, d.header.want
 	case p.GRPC != nil && strings.HasPrefix(d.text, "asks port"):
 		return ".grpc.port", probePortText(p), want
 	case p.GRPC != nil && p.GRPC.Service != nil && strings.HasPrefix(d.text, "asks for the health of service"):

@@ -26,6 +26,7 @@ type probeDiagnosis struct {
 	// neverRight says that the probe asks what no time makes right, such as an address on which the
 	// program does not listen
 	neverRight bool
+	header     *headerBlame // of an HTTP probe, that its server's answer is about; nil: none
 }
 
 // probeOf returns a container's probe by its kind in the journal.
@@ -86,6 +87,9 @@ func diagnoseProbe(in In, c *corev1.Container, f journal.Probed) probeDiagnosis 
 		t.text = fmt.Sprintf("asks path %s on port %d and gets %s", p.HTTPGet.Path, port,
 			strings.TrimPrefix(output, "HTTP probe failed with "))
 		t.fixes = wrongAnswer(in, c, f, port)
+		if b, ok := answerOfHeader(in, c, p, output); ok {
+			t.text, t.header, t.fixes = t.text+b.text, &b, append(headerFixes(in, f, b), t.fixes...)
+		}
 	case strings.Contains(low, "deadline exceeded"), strings.Contains(low, "timeout"),
 		strings.Contains(low, "timed out"):
 		t = lateAnswer(in, p, f, output)

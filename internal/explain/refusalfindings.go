@@ -13,6 +13,7 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/whatif"
 	"github.com/gantry-project/gantry/internal/journal"
 	nodeutil "github.com/gantry-project/gantry/internal/node"
+	"github.com/gantry-project/gantry/internal/pod"
 	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
@@ -181,4 +182,33 @@ func taintReasons(n *corev1.Node) string {
 		return ""
 	}
 	return ", for its " + strings.Join(parts, ", and its ")
+}
+
+// toleratesByClass says of a Pod without requests that those with some tolerate the pressure of a
+// node's memory, and how to be one; the text has a space before it.
+func toleratesByClass(in In, refusals []journal.NodeRefusal) (text string, fixes []Fix) {
+	if pod.QOS(in.Pod) != corev1.PodQOSBestEffort || len(in.Pod.Spec.Containers) == 0 {
+		return "", nil
+	}
+	for _, r := range refusals {
+		n := in.ClusterContext.node(r.Node)
+		if r.Plugin != "TaintToleration" || n == nil || !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+			return t.Key == corev1.TaintNodeMemoryPressure
+		}) {
+			continue
+		}
+		name := in.Pod.Spec.Containers[0].Name
+		return fmt.Sprintf(" Its QoS class is BestEffort; Pods of the other classes tolerate %s by themselves.",
+				corev1.TaintNodeMemoryPressure), []Fix{editedContainer(in, name, fmt.Sprintf("let it be Burstable "+
+				"by a "+
+				"request of memory: it may then go to node %s, which is short of memory, and is evicted there "+
+				"after those "+
+				"without request", r.Node), func(x *corev1.Container) {
+				if x.Resources.Requests == nil {
+					x.Resources.Requests = corev1.ResourceList{}
+				}
+				x.Resources.Requests[corev1.ResourceMemory] = binaryQuantity(64 << 20)
+			})}
+	}
+	return "", nil
 }

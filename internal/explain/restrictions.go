@@ -135,6 +135,9 @@ var portPattern = regexp.MustCompile(`:(\d{1,5})\b`)
 func notPermitted(in In, c container, at, line string) (restriction, bool) {
 	low, file := strings.ToLower(line), fileIn(line)
 	uid, field, known := userOf(in.Pod, c, at)
+	if r, ok := ownerChangeRefused(in, c, at, low); ok {
+		return r, true
+	}
 	if m, _, ok := mountIndex(c, file); ok {
 		if !known {
 			uid, field = imageUser(c), at+".image"

@@ -66,6 +66,9 @@ func requestOf(p *corev1.Pod, name corev1.ResourceName) int64 {
 
 // whoHolds tells who has what a node lacks for the Pod, and why none of it is taken from them.
 func whoHolds(in In, r journal.NodeRefusal) (text string, who []finding.Object) {
+	if r.Plugin == "NodeVolumeLimits" {
+		return whoAttached(in, r)
+	}
 	for _, x := range r.Shortages {
 		list := holders(in, r, x)
 		if len(list) == 0 {
@@ -92,7 +95,11 @@ func (h holder) text(in In, x journal.Shortage) string {
 	if h.pod.Namespace != in.Ref.Namespace {
 		name = h.pod.Namespace + "/" + name
 	}
-	switch s := fmt.Sprintf("%s has %s", name, amount(x.Resource, h.amount)); {
+	s := fmt.Sprintf("%s has %s", name, amount(x.Resource, h.amount))
+	if n := pod.Priority(h.pod); n != pod.Priority(in.Pod) {
+		s += fmt.Sprintf(" (priority %d)", n)
+	}
+	switch {
 	case h.kept:
 		return fmt.Sprintf("%s is kept for %s (priority %d), which is nominated to the node",
 			amount(x.Resource, h.amount), name, pod.Priority(h.pod))

@@ -49,15 +49,16 @@ func TestARefusalNamesWhoHasTheRoom(t *testing.T) {
 			" Of its gpu, a has 3, b has 1. None of them is below this Pod's priority 5, so none is preempted for " +
 				"it.", "a b"},
 		{"those below have too little", gpuPod("web", 4, 5, ""), []*corev1.Pod{gpuPod("a", 3, 9, "n1"),
-			gpuPod("b", 1, 1, "n1")}, " Of its gpu, a has 3, b has 1. Pods below this Pod's priority 5 have 1 of it: " +
+			gpuPod("b", 1, 1, "n1")}, " Of its gpu, a has 3 (priority 9), b has 1 (priority 1). Pods below this " +
+			"Pod's priority 5 have 1 of it: " +
 			"without them it would still lack 3, so none is preempted.", "a b"},
 		{"those below have enough", gpuPod("web", 4, 5, ""), []*corev1.Pod{gpuPod("a", 4, 1, "n1")},
-			" Of its gpu, a has 4.", "a"},
+			" Of its gpu, a has 4 (priority 1).", "a"},
 		{"never preempts", gpuPod("web", 4, 5, "", never), []*corev1.Pod{gpuPod("a", 4, 9, "n1")}, " Of its gpu, a " +
-			"has 4.",
+			"has 4 (priority 9).",
 			"a"},
 		{"ends", gpuPod("web", 4, 5, ""), []*corev1.Pod{gpuPod("a", 4, 9, "n1", ending)},
-			" Of its gpu, a has 4 and is ending.", "a"},
+			" Of its gpu, a has 4 (priority 9) and is ending.", "a"},
 		{"kept for another", gpuPod("web", 4, 5, ""), []*corev1.Pod{gpuPod("a", 4, 9, "", nominated)},
 			" Of its gpu, 4 is kept for a (priority 9), which is nominated to the node.", "a"},
 		{"nominated, and of less " +
@@ -65,8 +66,9 @@ func TestARefusalNamesWhoHasTheRoom(t *testing.T) {
 		{"elsewhere, and ended", gpuPod("web", 4, 5, ""), []*corev1.Pod{gpuPod("a", 4, 9, "n2"),
 			gpuPod("b", 4, 9, "n1", done)}, "", ""},
 		{"many", gpuPod("web", 4, 5, ""), []*corev1.Pod{gpuPod("a", 1, 9, "n1"), gpuPod("b", 1, 9, "n1"),
-			gpuPod("c", 1, 9, "n1"), gpuPod("d", 1, 9, "n1")}, " Of its gpu, a has 1, b has 1, c has 1, and 1 more " +
-			"Pods.",
+			gpuPod("c", 1, 9, "n1"), gpuPod("d", 1, 9, "n1")}, " Of its gpu, a has 1 (priority 9), b has 1 " +
+			"(priority 9), " +
+			"c has 1 (priority 9), and 1 more Pods.",
 			"a b c"},
 		{"no room even when empty", gpuPod("web", 9, 5, ""), []*corev1.Pod{gpuPod("a", 4, 5, "n1")}, "", ""},
 	} {

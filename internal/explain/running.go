@@ -93,6 +93,8 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 		a.Facts = append(a.Facts, memoryText(in, c)...)
 	case k.known:
 		killedByProbeCause(a, in, c, k)
+	case endedForResize(a, in, c, t):
+		return
 	case neverStarted(t) && strings.Contains(strings.ToLower(t.Message), oomAtStartWords):
 		a.Cause = oomAtStart(in, c)
 		a.Facts = append(a.Facts, runtimesWords(t.Message)...)
@@ -107,7 +109,9 @@ func terminationCause(a *Answer, in In, c container, t *corev1.ContainerStateTer
 		return
 	case t.ExitCode == 0 && !c.init && in.Pod.Spec.RestartPolicy == corev1.RestartPolicyAlways:
 		a.Cause = fmt.Sprintf("%s ends%s with %s: its program says that all went well, and restartPolicy Always "+
-			"starts it anew.", c.title(), again, exitText(c, t))
+			"starts it anew. A program that ends is for a Job, or for "+
+			"restartPolicy OnFailure or Never.", c.title(), again,
+			exitText(c, t))
 		lastLogs(a, in, c)
 		shellWithoutInput(a, in, c, t)
 		if whatif.OwnerOf(in.Pod).Kind == "" && !c.init {
@@ -273,6 +277,7 @@ func ready(in In) *Answer {
 	if text := livenessFailing(in); text != "" {
 		a.Cause = strings.ReplaceAll(a.Cause, "; nothing blocks it", "") + text
 	}
+	withResizes(in, a)
 	result, _, ok := newest[journal.Ruled](in, func(r journal.Ruled) bool { return r.Winner != "" })
 	if !ok || len(result.Scores) < 2 && len(result.Refusals) == 0 {
 		return a

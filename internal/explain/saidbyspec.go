@@ -24,6 +24,10 @@ var saidRows = []saidRow{
 		`and have the setuid bit`), noNewPrivileges},
 	{regexp.MustCompile(`(?i)(?:only|must|has to|needs to|should) (?:be )?(?:run(?:ning)? )?(?:as )?pid 1\b|not ` +
 		`(?:running )?as pid 1\b`), firstProcess},
+	{regexp.MustCompile(`(?i)\bavc: |selinux`), seLinuxDenied},
+	{regexp.MustCompile(`(?i)invalid (?:header|character|byte|control)|header (?:field )?value|new-?line|line ?feed|` +
+		`\\n|(?:illegal|control) character|white-?space|trailing|malformed|authenti|password|unauthori[sz]ed|\b401\b`),
+		lineEndIn},
 	{regexp.MustCompile(`(?i)\baudience`), tokenAudience},
 	{regexp.MustCompile(`(?i)(?:token|jwt)[^.]* (?:is |has )?expired|expired (?:token|jwt)|exp(?:iry)? claim`),
 		tokenExpired},

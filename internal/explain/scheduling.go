@@ -194,7 +194,8 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 		if c := pod.Condition(in.Pod, corev1.PodScheduled); text == "" && c != nil {
 			text = c.Message
 		}
-		a.Cause = "No node fits: " + strings.TrimSuffix(text, ".") + "."
+		// what follows is of preemption, which found no node to ask about
+		a.Cause = "No node fits: " + strings.TrimSuffix(strings.TrimSuffix(text, "."), ". not found") + "."
 		if r.By != "" {
 			a.Cause = fmt.Sprintf("%s refused the Pod before nodes were judged: %s", r.By, text)
 			a.causedAt = refusedAt[r.By]
@@ -205,6 +206,8 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 		chosen, rest := in.chosen(refusals)
 		refusals = slices.Concat(chosen, rest)
 		a.Cause, a.refusals = noNodeText(refusals, in), refusals
+		text, fixes := toleratesByClass(in, chosen)
+		a.Cause, a.Fixes = a.Cause+text, append(a.Fixes, fixes...)
 		if resourceMissing(refusals, in) == "" { // else no node is near
 			furtherObstacles(a, in, chosen)
 		}
@@ -242,7 +245,8 @@ func nodesRefused(a *Answer, in In, r journal.Ruled) {
 			chosen = slices.DeleteFunc(slices.Clone(chosen),
 				func(r journal.NodeRefusal) bool { return len(r.Shortages) == 0 })
 		}
-		a.Fixes = append(a.Fixes, append(withoutResource(in, chosen), pluginHints(in, chosen)...)...)
+		a.Fixes = slices.Concat(a.Fixes, withoutResource(in, chosen), looserSelectors(in, chosen), pluginHints(in,
+			chosen))
 	}
 }
 

@@ -138,7 +138,7 @@ func (s Subject) noReadyEndpoints(a *Answer, x *corev1.Service) bool {
 	default:
 		why := Why(*s.WorstPod)
 		selected := s.runningPods()
-		all := fmt.Sprintf("of the %d Pods it selects none is ready", len(selected))
+		all := fmt.Sprintf("of the %d Pods it selects none is ready (%s)", len(selected), namesOf(selected))
 		if len(selected) == 1 {
 			all = "the one Pod it selects is not ready"
 		}
@@ -330,4 +330,17 @@ func portsText(x *corev1.Service) string {
 		out = append(out, fmt.Sprintf("%d/%s", p.Port, protocol(p.Protocol)))
 	}
 	return strings.Join(out, ", ")
+}
+
+// namesOf are the names of Pods, at most five.
+func namesOf(pods []*corev1.Pod) string {
+	var names []string
+	for i, p := range pods {
+		if i == 5 {
+			names = append(names, fmt.Sprintf("%d more", len(pods)-i))
+			break
+		}
+		names = append(names, p.Name)
+	}
+	return joinList(names)
 }

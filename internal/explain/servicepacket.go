@@ -58,6 +58,7 @@ func (s Subject) packetBlocked(a *Answer, x *corev1.Service) bool {
 			}
 			a.Fixes = append(a.Fixes, fix)
 		}
+		s.othersSelected(a, x)
 		a.Facts = append(a.Facts, fmt.Sprintf("%d endpoints are ready: readiness says nothing about this port",
 			s.ready(x)))
 		return true

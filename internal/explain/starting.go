@@ -42,7 +42,7 @@ func volumesWaiting(in In) *Answer {
 	a := &Answer{State: "ContainerCreating", Since: at, Cause: fmt.Sprintf("Volume %s (%s) is not ready: %s.", w.Volume,
 		volumeSource(in, w), strings.TrimSuffix(oneLine(w.Message), ".")),
 		Next: "it is tried again with growing pauses, and at once when the missing object appears"}
-	if behindClaim(a, in, w) {
+	if behindClaim(a, in, w) || optionRefused(a, in, w) || seLinuxRefused(a, in, w) {
 		return a
 	}
 	if m := objectPattern.FindStringSubmatch(w.Message); m != nil {

@@ -265,7 +265,9 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 		}
 	case ready >= want && (s.WorstPod == nil || s.WorstPod.Pod != nil && pod.IsReady(s.WorstPod.Pod)):
 		a.State, a.Cause = "Ready", fmt.Sprintf("All %d Pods are ready; nothing blocks it.", want)
-		a.Next = s.untilAvailable()
+		if a.Next = s.untilAvailable(); a.Next != "" {
+			a.Cause = s.notYetAvailable(want, a.Next)
+		}
 	case s.WorstPod != nil:
 		s.explainByPod(a, "not ready", want, ready)
 	default:
@@ -276,8 +278,9 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 		}
 		if i := slices.IndexFunc(s.Pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }); i >= 0 {
 			p := s.Pods[i]
-			a.Cause = fmt.Sprintf("It wants %d Pods, and Pod %s is being deleted and has not ended; the rest is made "+
-				"afterwards, where it takes its place.", want, p.Name)
+			a.Cause = fmt.Sprintf("It wants %d Pods, and Pod %s is being deleted and has not ended (%s); the rest "+
+				"is made "+
+				"by itself as soon as that is over.", want, p.Name, graceText(p, s.Now))
 			a.Fixes = []Fix{seeWhy("see why it has not ended", "Pod", p.Namespace, p.Name)}
 			return
 		}

@@ -145,6 +145,11 @@ func heldByFinalizers(a *Answer, in In) {
 	}
 	a.Cause = fmt.Sprintf("%s; the object stays because of its finalizers: %s. Whoever set them has to remove them.",
 		why, strings.Join(p.Finalizers, ", "))
+	if p.DeletionTimestamp != nil {
+		at := p.DeletionTimestamp.Add(-pod.DeletionGracePeriod(p))
+		a.Facts = append(a.Facts, fmt.Sprintf("deleted %s ago, at %s", ago(in.Now.Sub(at)),
+			at.UTC().Format("15:04:05 UTC")))
+	}
 	a.Cause += replacedAfterwards(p)
 	foreign := finding.ForeignFinalizers(p.Finalizers)
 	if len(foreign) == 0 {

@@ -8,21 +8,32 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/finding"
 )
 
-// independent are codes of findings about a field that names what is not there: each hinders its
+// independent are codes of findings about one field each, such as one that names what is not
+// there: each hinders its
 // object whatever else is mended.
 var independent = []string{"ReferenceMissing", "KeyMissing", "SubPathMissing", "NodeLabelMissing", "ErrImagePull",
-	"ImagePullBackOff", "InvalidImageName"}
+	"ImagePullBackOff", "InvalidImageName", "SchedulingGated", "FinalizerHolds", "PortMissing", "MountOptionRefused",
+	"BudgetNeverAllows", "DrainHeld", "SelectsNothing", "ProbeFails", "CreateContainerConfigError", "Restricted",
+	"QuotaExceeded"}
+
+// readsOnly matches a command that changes nothing.
+var readsOnly = regexp.MustCompile(
+	`^(?:kubectl(?: -n \S+)? (?:get|describe|logs|exec|auth|explain|top|events)\b[^|]*$|gantry )`)
+
+// mends reports whether a remedy has commands and one of them changes something.
+func mends(r finding.Remedy) bool {
+	return r.See == nil && slices.ContainsFunc(r.Run, func(line string) bool { return !readsOnly.MatchString(line) })
+}
 
 // mostTogether bounds the troubles that one remedy mends.
 const mostTogether = 4
 
 // repairTogether puts a remedy first that mends every field of an object that names what is not
-// there, where there are several: one of them alone does not let it start. None where one of them
-// has no command.
+// there, or that hinders it in another way of its own, where there are several: one of them alone
+// does not let it start. None where one of them has no command.
 func repairTogether(a *Answer) {
 	var says, runs []string
 	seen := map[string]bool{}
-	var of finding.Object
 	for _, f := range a.Findings {
 		at := f.Object.String() + " " + f.Field
 		if f.Severity != finding.Broken || !slices.Contains(independent, f.Code) || seen[at] ||
@@ -30,16 +41,43 @@ func repairTogether(a *Answer) {
 			continue
 		}
 		seen[at] = true
-		i := slices.IndexFunc(f.Remedies, func(r finding.Remedy) bool { return len(r.Run) > 0 && r.See == nil })
-		if i < 0 || len(says) > 0 && f.Object != of || len(says) == mostTogether {
+		i := slices.IndexFunc(f.Remedies, func(r finding.Remedy) bool { return mends(r) })
+		if i < 0 || len(says) == mostTogether {
 			return
 		}
-		of = f.Object
+		if slices.Contains(says, f.Remedies[i].Say) {
+			continue
+		}
 		says, runs = append(says, f.Remedies[i].Say), append(runs, f.Remedies[i].Run...)
 	}
 	if len(says) > 1 {
 		a.Fixes = append([]Fix{{Description: "mend all of it: " + strings.Join(says, "; "), Run: runs}}, a.Fixes...)
 	}
+}
+
+// mostJoined bounds the further troubles that the cause tells, and longestJoined their length: the
+// rest is told below it.
+const (
+	mostJoined    = 2
+	longestJoined = 500
+)
+
+// joinsCause tells a further trouble in the cause: what is broken beside it hinders the object as
+// well, and of an object that is well the first threat is what somebody asks for. False where it is
+// told below the cause.
+func (a *Answer) joinsCause(f finding.Finding, joined *int) bool {
+	well := slices.Contains(healthy, a.State)
+	if *joined == mostJoined || len(f.Message) > longestJoined || f.Severity != finding.Broken && !(well &&
+		*joined == 0) {
+		return false
+	}
+	*joined++
+	a.Cause = strings.TrimSpace(a.Cause)
+	if !strings.HasSuffix(a.Cause, ".") {
+		a.Cause += "."
+	}
+	a.Cause += " " + f.Message
+	return true
 }
 
 // variableReference is a reference to a variable, as a container's command and variables have them.

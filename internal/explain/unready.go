@@ -64,6 +64,7 @@ func probePending(a *Answer, in In, c container, lead string) bool {
 		}
 		a.Fixes = append(append(append(a.Fixes, w.fixes...), w.commands...), logsOf(in, c.spec.Name))
 		askedByProbe(a, in, c, pr)
+		ownWords(a, in, c)
 		return true
 	}
 	if p == nil {
@@ -143,6 +144,12 @@ func notReady(in In) *Answer {
 		if c.status.State.Running == nil || !probePending(a, in, c, "The Pod runs but is not ready") {
 			a.Cause = fmt.Sprintf("Container %s runs but is not ready yet: its status does not say so yet.",
 				c.spec.Name)
+			if c.spec.ReadinessProbe == nil && c.spec.StartupProbe == nil && c.status.State.Running != nil &&
+				in.Now.Sub(c.status.State.Running.StartedAt.Time) > leastWell {
+				a.Fixes = append(a.Fixes, commandFix("nothing in its spec keeps it from being ready: when this "+
+					"lasts, make "+
+					"the Pod anew, which ends what it does now", againCommand(p)))
+			}
 			if c.spec.ReadinessProbe != nil {
 				a.Cause = fmt.Sprintf("Container %s runs but is not ready yet: its readiness probe has not "+
 					"succeeded so far.",

@@ -40,6 +40,9 @@ func allKinds() []kind {
 // pairsOfSeed is how many pairs of breaks each seed plays.
 const pairsOfSeed = 12
 
+// triplesOfSeed is how many times three breaks at once each seed plays.
+const triplesOfSeed = 8
+
 // Each kind of break, with words of one seed, in a namespace of its own: the answer's data blames
 // the object and field that were broken, with their numbers and what mends them, and nothing else;
 // of healthy things it blames nothing. GANTRY_SEED chooses the words, GANTRY_SEEDS how many seeds
@@ -54,7 +57,8 @@ func TestTheBreakIsNamed(t *testing.T) {
 	seed, seeds := number("GANTRY_SEED", 1), number("GANTRY_SEEDS", 1)
 	b, r := start(t), newTotals()
 	for s := seed; s < seed+seeds; s++ {
-		b.playAll(t.Context(), r, s, append(allKinds(), pairKinds(int64(s), pairsOfSeed)...))
+		b.playAll(t.Context(), r, s, slices.Concat(allKinds(), pairKinds(int64(s), pairsOfSeed),
+			tripleKinds(int64(s), triplesOfSeed)))
 	}
 	least := leastPercent
 	if b.foreign {

@@ -1,6 +1,9 @@
 package breaker
 
-import "math/rand"
+import (
+	"math/rand"
+	"strings"
+)
 
 // half is one break of a Pod's spec that goes together with others: what it adds to the spec and
 // beside it, and its truth. Its words are its own: $P to $T.
@@ -39,29 +42,41 @@ var halves = []half{
 		truth: truth{kinds: podOrOwner, field: "podAffinity", value: "$P"}},
 }
 
-// pair joins two breaks of one Pod.
-func pair(a, b half) kind {
-	list := func(x, y string) string {
-		if x != "" && y != "" {
-			return x + ", " + y
+// together joins breaks of one Pod: each is to be named whatever else hinders it.
+func together(name string, of ...half) kind {
+	list := func(part func(half) string) string {
+		var out []string
+		for _, h := range of {
+			if text := part(h); text != "" {
+				out = append(out, text)
+			}
 		}
-		return x + y
+		return strings.Join(out, ", ")
 	}
-	spec := list(a.spec, b.spec)
-	if v := list(a.volume, b.volume); v != "" {
-		spec = list(spec, "volumes: ["+v+"]")
+	var names []string
+	k := kind{ask: "pod/$C"}
+	for _, h := range of {
+		names = append(names, h.name)
+		k.manifest += h.beside
+		k.truth = append(k.truth, h.truth)
+	}
+	k.name = name + ": " + strings.Join(names, " and ")
+	spec := list(func(h half) string { return h.spec })
+	if spec != "" {
+		spec += ", "
+	}
+	if v := list(func(h half) string { return h.volume }); v != "" {
+		spec += "volumes: [" + v + "], "
 	}
 	container := "name: app, image: app"
-	if e := list(a.env, b.env); e != "" {
+	if e := list(func(h half) string { return h.env }); e != "" {
 		container += ", env: [" + e + "]"
 	}
-	if r := list(a.request, b.request); r != "" {
+	if r := list(func(h half) string { return h.request }); r != "" {
 		container += ", resources: {requests: {" + r + "}, limits: {" + r + "}}"
 	}
-	return kind{name: "pair: " + a.name + " and " + b.name,
-		manifest: a.beside + b.beside + single("$C", "{"+list(spec, "containers: [{"+container+"}]")+"}"),
-		ask:      "pod/$C",
-		truth:    []truth{a.truth, b.truth}}
+	k.manifest += single("$C", "{"+spec+"containers: [{"+container+"}]}")
+	return k
 }
 
 // pairKinds are n pairs, chosen by seed.
@@ -69,9 +84,27 @@ func pairKinds(seed int64, n int) []kind {
 	var all []kind
 	for i := range halves {
 		for j := range i {
-			all = append(all, pair(halves[j], halves[i]))
+			all = append(all, together("pair", halves[j], halves[i]))
 		}
 	}
+	return chosen(all, seed, n)
+}
+
+// tripleKinds are n times three breaks, chosen by seed.
+func tripleKinds(seed int64, n int) []kind {
+	var all []kind
+	for i := range halves {
+		for j := range i {
+			for l := range j {
+				all = append(all, together("three", halves[l], halves[j], halves[i]))
+			}
+		}
+	}
+	return chosen(all, seed, n)
+}
+
+// chosen are n of kinds, by seed.
+func chosen(all []kind, seed int64, n int) []kind {
 	rand.New(rand.NewSource(seed)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all[:min(n, len(all))]
 }

@@ -36,7 +36,11 @@ func autoscaler(c *Cluster, o metav1.Object, self Object) []Finding {
 		out = append(out, Finding{Code: "AutoscalingDisabled", Stage: StageControl, Object: objectOf("Deployment", d),
 			Field: "spec.replicas", Value: "0", Want: fmt.Sprint(minReplicas(h)), Related: []Object{self},
 			Message: fmt.Sprintf("Autoscaler %s does nothing while its target Deployment %s has spec.replicas 0: "+
-				"that switches it off.", self.Name, t.Name),
+				"that switches it off, and minReplicas %d and maxReplicas %d do not count.", self.Name, t.Name,
+				minReplicas(h),
+				h.Spec.MaxReplicas),
+			Numbers: map[string]string{"minReplicas": fmt.Sprint(minReplicas(h)),
+				"maxReplicas": fmt.Sprint(h.Spec.MaxReplicas)},
 			Remedies: []Remedy{{Say: "let it scale again", Run: []string{fmt.Sprintf(
 				"kubectl -n %s scale deployment %s --replicas=%d", h.Namespace, t.Name, minReplicas(h))}}}})
 	}
@@ -269,4 +273,24 @@ func atBound(h *autoscalingv2.HorizontalPodAutoscaler, self Object) []Finding {
 		}
 	}
 	return nil
+}
+
+// bothScale says what two autoscalers of one target do: nothing, where the controller has noticed
+// that they select the same Pods.
+func bothScale(h, x *autoscalingv2.HorizontalPodAutoscaler) string {
+	t := h.Spec.ScaleTargetRef
+	text := fmt.Sprintf("Autoscalers %s and %s both scale %s %s", h.Name, x.Name, t.Kind, t.Name)
+	for _, cond := range h.Status.Conditions {
+		if cond.Status == corev1.ConditionFalse && cond.Reason == "AmbiguousSelector" {
+			return text + fmt.Sprintf(", so neither does: condition %s is False (%s).", cond.Type, cond.Reason)
+		}
+	}
+	return text + ": each undoes what the other does."
+}
+
+// withoutScaler is the remedy that deletes one autoscaler of two.
+func withoutScaler(h *autoscalingv2.HorizontalPodAutoscaler, stays string) Remedy {
+	at := objectOf("HorizontalPodAutoscaler", h)
+	return Remedy{Say: fmt.Sprintf("delete %s, and let %s measure what that measured too", h.Name, stays),
+		Run: []string{kubectl(at, "delete", "")}}
 }

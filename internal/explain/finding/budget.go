@@ -2,6 +2,7 @@ package finding
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -47,7 +48,7 @@ func budget(c *Cluster, o metav1.Object, self Object) []Finding {
 	}
 	switch {
 	case s.DesiredHealthy >= s.ExpectedPods:
-		f.never(b)
+		f.never(b, c.ownersOf(c.selectedBy(b)))
 	default:
 		f.Code, f.Field, f.Value = "BudgetUsedUp", "status.currentHealthy", fmt.Sprint(s.CurrentHealthy)
 		f.Message = fmt.Sprintf("Budget %s allows no eviction now: %d Pods are healthy, and %d of %d must be (%s).",
@@ -99,7 +100,7 @@ func budgetRule(b *policyv1.PodDisruptionBudget) string {
 }
 
 // never describes a budget that no health of its Pods can satisfy with one Pod less.
-func (f *Finding) never(b *policyv1.PodDisruptionBudget) {
+func (f *Finding) never(b *policyv1.PodDisruptionBudget, owners []Object) {
 	n := b.Status.ExpectedPods
 	f.Code, f.Field = "BudgetNeverAllows", "spec.minAvailable"
 	if b.Spec.MinAvailable != nil {
@@ -111,6 +112,7 @@ func (f *Finding) never(b *policyv1.PodDisruptionBudget) {
 	}
 	f.Message = fmt.Sprintf("Budget %s never allows an eviction: %s, and %d of %d Pods must stay healthy. A drain of "+
 		"their nodes waits for ever.", b.Name, budgetRule(b), b.Status.DesiredHealthy, n)
+	f.Message += ofWorkloads(owners)
 	f.Remedies = []Remedy{{Say: fmt.Sprintf("let one Pod be away at a time: %d of %d then serve", max(n-1, 0), n),
 		Run: []string{kubectl(f.Object, "patch", "--type=merge -p '"+patch+"'")}}}
 	if b.Spec.MinAvailable != nil {
@@ -194,4 +196,23 @@ func budgetsOverPod(c *Cluster, o metav1.Object, _ Object) []Finding {
 		}
 	}
 	return out
+}
+
+// ownersOf are the outermost controllers of Pods, each once.
+func (c *Cluster) ownersOf(pods []*corev1.Pod) []Object {
+	var out []Object
+	for _, p := range pods {
+		if o := c.outermost(p, objectOf("Pod", p)); o.Kind != "Pod" && !slices.Contains(out, o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// ofWorkloads says, with a space before it, whose Pods a budget is about.
+func ofWorkloads(owners []Object) string {
+	if len(owners) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" They are Pods of %s.", objectNames(owners))
 }

@@ -96,10 +96,26 @@ func (c *Cluster) classInstead(f *Finding, r Reference) {
 				"kubectl create -f -", name, jsonText(r.To.Name))}})
 }
 
+// soleKinds are kinds of which a namespace mostly has few: where there is one only, it was probably
+// meant, whatever its name.
+var soleKinds = map[string]bool{"ResourceClaimTemplate": true, "ResourceClaim": true, "Deployment": true,
+	"StatefulSet": true, "Service": true, "PodGroup": true, "Role": true}
+
 // onlyOne adds to a finding about a class that is missing the only one of its kind, where no name
 // is similar.
 func (c *Cluster) onlyOne(f *Finding, r Reference) {
 	all := c.names(r.To.Kind, "")
+	if f.Want == "" && soleKinds[r.To.Kind] {
+		own := c.names(r.To.Kind, r.To.Namespace)
+		if len(own) == 1 && (f.Object != Object{r.To.Kind, r.To.Namespace, own[0]}) {
+			f.Related = append(f.Related, Object{r.To.Kind, r.To.Namespace, own[0]})
+			f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("name %s in %s of %s, if that was meant: it is "+
+				"the only "+
+				"%s%s", own[0], r.Field, f.Object, r.To.Kind, where(r.To)),
+				Run: c.claimedAnew(f.Object, c.replaceCommand(f.Object, nameField(r), own[0]))})
+		}
+		return
+	}
 	if f.Want != "" || len(all) != 1 || !strings.HasSuffix(r.To.Kind, "Class") || r.To.Kind == "PriorityClass" {
 		return
 	}

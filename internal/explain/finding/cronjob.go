@@ -80,10 +80,13 @@ func cronJob(c *Cluster, o metav1.Object, self Object) []Finding {
 			active := j.Status.Active[0].Name
 			out = append(out, Finding{Code: "ConcurrencyForbidden", Stage: StageCreation, Object: self,
 				Field: "spec.concurrencyPolicy", Value: "Forbid", Related: []Object{{"Job", self.Namespace, active}},
-				Message: fmt.Sprintf("CronJob %s has missed its start at %s: concurrencyPolicy Forbid starts no Job "+
-					"before Job %s has ended.", self.Name, due.UTC().Format(time.TimeOnly), active),
-				Remedies: []Remedy{SeeWhy("see why that Job does not end",
-					Object{"Job", self.Namespace, active})}})
+				Numbers: map[string]string{"active": fmt.Sprint(len(j.Status.Active)),
+					"skipped": fmt.Sprint(c.skipped(j, due))},
+				Message: fmt.Sprintf("CronJob %s has missed its start at %s: concurrencyPolicy Forbid skips each "+
+					"start "+
+					"while a Job is active, and Job %s is still running%s.", self.Name, due.UTC().Format(time.TimeOnly),
+					active, c.withoutDeadline(j, active)),
+				Remedies: forbidRemedies(self, active)})
 		}
 	}
 	return out
@@ -140,4 +143,42 @@ func (c *Cluster) replaced(j *batchv1.CronJob, self Object) []Finding {
 		Remedies: []Remedy{{Say: "let each Job end before the next one starts", Run: []string{kubectl(self, "patch",
 			`--type=merge -p '{"spec":{"concurrencyPolicy":"Forbid"}}'`)}},
 			{Say: "or give it a schedule with more time between two starts than a Job takes"}}}}
+}
+
+// skipped is how many starts of a CronJob have passed, from one on, at most a hundred.
+func (c *Cluster) skipped(j *batchv1.CronJob, due time.Time) int {
+	n := 0
+	for ; n < 100 && !due.IsZero() && !due.After(c.Now); n++ {
+		next, err := NextStart(j, due)
+		if err != nil {
+			return n + 1
+		}
+		due = next
+	}
+	return n
+}
+
+// withoutDeadline says since when a Job runs, and that nothing ends it where it has no deadline.
+func (c *Cluster) withoutDeadline(j *batchv1.CronJob, active string) string {
+	text := ""
+	if x, ok := get[*batchv1.Job](c, "Job", j.Namespace, active); ok && x.Status.StartTime != nil {
+		text = fmt.Sprintf(" since %s ago", c.Now.Sub(x.Status.StartTime.Time).Round(time.Second))
+	}
+	if j.Spec.JobTemplate.Spec.ActiveDeadlineSeconds == nil {
+		text += " (without activeDeadlineSeconds, so nothing but its own program ends it)"
+	}
+	return text
+}
+
+// forbidRemedies are what lets a CronJob start again whose Job does not end.
+func forbidRemedies(self Object, active string) []Remedy {
+	job := Object{"Job", self.Namespace, active}
+	return []Remedy{SeeWhy("see why that Job does not end", job),
+		{Say: "end the running Job: what it has not finished is lost, and the next start comes as scheduled",
+			Run: []string{kubectl(job, "delete", "")}},
+		{Say: "or let Jobs run beside each other: concurrencyPolicy Allow", Run: []string{kubectl(self, "patch",
+			`--type=merge -p '{"spec":{"concurrencyPolicy":"Allow"}}'`)}},
+		{Say: "or let the next start end the running one: concurrencyPolicy Replace", Run: []string{kubectl(self,
+			"patch",
+			`--type=merge -p '{"spec":{"concurrencyPolicy":"Replace"}}'`)}}}
 }

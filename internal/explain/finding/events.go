@@ -41,7 +41,7 @@ func (c *Cluster) newestEvent(o Object, accept func(*corev1.Event) bool) *corev1
 
 // explainedReasons are warnings that other causes explain with numbers.
 var explainedReasons = map[string]bool{"FailedScheduling": true, "BackOff": true, "Unhealthy": true, "Failed": true,
-	"FailedCreate": true, "FailedMount": true,
+	"FailedCreate": true, "FailedMount": true, "ResizeError": true,
 	"FailedPostStartHook": true, "ErrImageNeverPull": true, "NodeNotReady": true,
 	"CalculateExpectedPodCountFailed": true,
 	"NoPods":                          true, "UnmanagedPods": true, "ReplicaSetCreateError": true,

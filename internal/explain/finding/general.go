@@ -172,8 +172,8 @@ func scaling(c *Cluster, o metav1.Object, self Object) []Finding {
 		if x.Name != h.Name && a.Kind == b.Kind && a.Name == b.Name {
 			out = append(out, Finding{Code: "AutoscalersOverlap", Stage: StageControl, Object: self,
 				Field: "spec.scaleTargetRef", Value: a.Name, Related: []Object{objectOf("HorizontalPodAutoscaler", x)},
-				Message: fmt.Sprintf("Autoscalers %s and %s both scale %s %s: each undoes what the other does.", h.Name,
-					x.Name, a.Kind, a.Name), Remedies: []Remedy{{Say: "delete one of them"}}})
+				Message:  bothScale(h, x),
+				Remedies: []Remedy{withoutScaler(x, h.Name), withoutScaler(h, x.Name)}})
 		}
 	}
 	if b := h.Spec.Behavior; b != nil {

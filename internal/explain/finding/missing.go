@@ -82,8 +82,8 @@ func (c *Cluster) missing(r Reference, self Object) (Finding, bool) {
 	case target == nil && r.To.Kind == "ServiceAccount" && c.isBootstrap(self):
 		return f, false // Kubernetes makes such bindings for components that need not run as an account
 	case target == nil:
-		f.Message = fmt.Sprintf("%s %s names %s %s in %s, and there is none%s.", self.Kind, self.Name, r.To.Kind,
-			r.To.Name, r.Field, where(r.To))
+		f.Message = fmt.Sprintf("%s %s names %s %s in %s, and there is no %s %s%s.", self.Kind, self.Name, r.To.Kind,
+			r.To.Name, r.Field, r.To.Kind, r.To.Name, where(r.To))
 		c.nearObject(&f, r)
 		return f, true
 	case r.Key != "":
@@ -275,8 +275,20 @@ func copyInto(o Object, from string) []Remedy {
 // createRemedy is the creation of what is missing; a command where an empty object is of use.
 func createRemedy(r Reference) Remedy {
 	out := Remedy{Say: fmt.Sprintf("or create the %s %s%s", r.To.Kind, r.To.Name, where(r.To))}
-	if r.To.Kind == "ServiceAccount" {
+	key := ""
+	if r.Key != "" {
+		key = " --from-literal=" + shellquote.Word(r.Key) + "=CHANGE-ME"
+	}
+	switch r.To.Kind {
+	case "ServiceAccount":
 		out.Run = []string{fmt.Sprintf("kubectl -n %s create serviceaccount %s", r.To.Namespace, r.To.Name)}
+	case "ConfigMap":
+		out.Run = []string{fmt.Sprintf("kubectl -n %s create configmap %s%s", r.To.Namespace, r.To.Name, key)}
+	case "Secret":
+		out.Run = []string{fmt.Sprintf("kubectl -n %s create secret generic %s%s", r.To.Namespace, r.To.Name, key)}
+	}
+	if len(out.Run) > 0 && r.To.Kind != "ServiceAccount" {
+		out.Say += "; its content is yours to fill in"
 	}
 	return out
 }

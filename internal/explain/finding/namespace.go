@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +50,7 @@ func namespaceEnding(c *Cluster, o metav1.Object, self Object) []Finding {
 			}
 		}
 	}
+	c.endingPods(&f, n)
 	if len(f.Related) == 0 {
 		f.Remedies = append(f.Remedies, look...)
 	}
@@ -130,4 +132,25 @@ func finalizerRemedies(o Object, finalizers []string) []Remedy {
 	return []Remedy{
 		{Say: "let its controller finish; or remove the finalizers by hand: what they wait for is then not done",
 			Run: []string{kubectl(o, "patch", fmt.Sprintf(`--type=merge -p '{"metadata":{"finalizers":%s}}'`, raw))}}}
+}
+
+// endingPods names the Pods that a namespace waits for, with what is left of their grace periods.
+func (c *Cluster) endingPods(f *Finding, n *corev1.Namespace) {
+	var texts []string
+	for _, p := range list[*corev1.Pod](c, "Pod") {
+		if p.Namespace != n.Name || p.DeletionTimestamp == nil || len(p.Finalizers) > 0 || len(texts) == 3 {
+			continue
+		}
+		grace := int64(0)
+		if g := p.DeletionGracePeriodSeconds; g != nil {
+			grace = *g
+		}
+		left := max(p.DeletionTimestamp.Sub(c.Now), 0).Round(time.Second)
+		texts = append(texts, fmt.Sprintf("%s (grace period %d s, %s of it left)", p.Name, grace, left))
+		f.Related = append(f.Related, objectOf("Pod", p))
+	}
+	if len(texts) > 0 {
+		f.Message += fmt.Sprintf(" It waits for Pods that are terminating: %s; it goes by itself when they have ended.",
+			strings.Join(texts, ", "))
+	}
 }

@@ -2,12 +2,16 @@ package finding
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/pod/fit"
 )
 
 // node finds what keeps a node from taking Pods.
@@ -32,7 +36,7 @@ func node(c *Cluster, o metav1.Object, self Object) []Finding {
 		out = append(out, Finding{Code: "Cordoned", Severity: Threat, Stage: StageNode, Object: self,
 			Field: "spec.unschedulable", Value: "true", Want: "false",
 			Message: fmt.Sprintf("Node %s is cordoned (spec.unschedulable): it takes no new Pods until somebody "+
-				"uncordons it.", self.Name),
+				"uncordons it.%s", self.Name, c.whoWaits(n)),
 			Remedies: []Remedy{{Say: "let it take Pods again", Run: []string{"kubectl uncordon " + self.Name}}}})
 	}
 	for i, t := range n.Spec.Taints {
@@ -111,4 +115,21 @@ func componentLease(c *Cluster, o metav1.Object, self Object) []Finding {
 		Message: fmt.Sprintf("%s does not run: its lease %s, renewed last %s ago (it is good for %d s). Until it "+
 			"runs, %s.", self.Name, how, age.Round(time.Second), seconds, without),
 		Remedies: []Remedy{{Say: "start " + self.Name + " (gantry scheduler, gantry controllers, or gantry up)"}}}}
+}
+
+// whoWaits says, with a space before it, which Pods without a node are refused for a node's cordon.
+func (c *Cluster) whoWaits(n *corev1.Node) string {
+	var names []string
+	for _, p := range slices.Concat(list[*corev1.Pod](c, "Pod"), c.Others) {
+		x := pod.Condition(p, corev1.PodScheduled)
+		if p.Spec.NodeName == "" && x != nil && x.Status == corev1.ConditionFalse &&
+			strings.Contains(x.Message, "were unschedulable") && !fit.Tolerates(p.Spec.Tolerations, &corev1.Taint{
+			Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) && len(names) < 5 {
+			names = append(names, p.Name)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Pods without a node wait for one that takes them: %s.", strings.Join(names, ", "))
 }

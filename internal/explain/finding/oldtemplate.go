@@ -60,7 +60,7 @@ func (c *Cluster) oldRevisionWaits(s *appsv1.StatefulSet, self Object) []Finding
 				"replicas": fmt.Sprint(workload.Replicas(s.Spec.Replicas))},
 			Message: fmt.Sprintf("StatefulSet %s has a new template, and its Pod %s is of an older one and not "+
 				"ready: the set waits until it is ready before it replaces any Pod, so the new template does not "+
-				"reach it (podManagementPolicy OrderedReady).", self.Name, p.Name),
+				"reach it before somebody deletes the Pod (podManagementPolicy OrderedReady).", self.Name, p.Name),
 			Remedies: []Remedy{{Say: "delete the Pod: it comes back with the new template",
 				Run: []string{kubectl(of, "delete", "")}}}}}
 	}

@@ -141,7 +141,32 @@ func (c *Cluster) withoutSelector(s *corev1.Service, self Object) []Finding {
 					discoveryv1.LabelServiceName+"="+s.Name)}})
 		}
 	}
+	if f.Want == "" {
+		c.unlabelledSlice(&f, s)
+	}
 	return []Finding{f}
+}
+
+// unlabelledSlice names an EndpointSlice that nobody's Service has and whose name says that it was
+// meant for this one: a slice belongs to a Service by its label, whatever it is called.
+func (c *Cluster) unlabelledSlice(f *Finding, s *corev1.Service) {
+	for _, x := range in[*discoveryv1.EndpointSlice](c, "EndpointSlice", s.Namespace) {
+		of := x.Labels[discoveryv1.LabelServiceName]
+		if _, there := get[*corev1.Service](c, "Service", s.Namespace, of); there && of != "" ||
+			x.Name != s.Name && !strings.HasPrefix(x.Name, s.Name+"-") {
+			continue
+		}
+		at := objectOf("EndpointSlice", x)
+		f.Severity, f.Object, f.Related = Broken, at, append(f.Related, objectOf("Service", s))
+		f.Field, f.Value, f.Want = "metadata.labels["+discoveryv1.LabelServiceName+"]", of, s.Name
+		f.Message += fmt.Sprintf(" EndpointSlice %s is named after it and lacks the label %s=%s, by which alone a "+
+			"slice "+
+			"belongs to a Service.", x.Name, discoveryv1.LabelServiceName, s.Name)
+		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("let EndpointSlice %s be of Service %s", x.Name,
+			s.Name),
+			Run: []string{kubectl(at, "label", "--overwrite "+discoveryv1.LabelServiceName+"="+s.Name)}})
+		return
+	}
 }
 
 // slicePorts compares a Service's ports with those of an EndpointSlice that somebody made.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gantry-project/gantry/internal/explain/shellquote"
@@ -34,7 +35,7 @@ func (c *Cluster) deniedByPolicy(self Object, o metav1.Object, m []string) []Fin
 				continue
 			}
 			f.Field, f.Value = fmt.Sprintf("spec.validations[%d].expression", i), v.Expression
-			f.Message += fmt.Sprintf(" It demands %s.", strings.TrimSpace(v.Expression))
+			f.Message += fmt.Sprintf(" It demands %s.%s", strings.TrimSpace(v.Expression), imagesAsked(o, v.Expression))
 			break
 		}
 	}
@@ -221,4 +222,20 @@ func (c *Cluster) derivedName(self Object, words string) []Finding {
 			fmt.Sprintf(`{"metadata":{"name":%s,"uid":null,"resourceVersion":null}}`, jsonText(f.Want))) +
 			" -o json | kubectl create -f -", kubectl(self, "delete", "")}}}
 	return []Finding{f}
+}
+
+// imagesAsked says, with a space before it, which images an object has, where an expression is
+// about images; empty where it is not.
+func imagesAsked(o metav1.Object, expression string) string {
+	spec, _ := podSpecOf(o)
+	if spec == nil || !strings.Contains(expression, "image") {
+		return ""
+	}
+	var images []string
+	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range list {
+			images = append(images, list[i].Image)
+		}
+	}
+	return fmt.Sprintf(" Its images are %s.", joined(images))
 }

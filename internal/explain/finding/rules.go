@@ -155,6 +155,12 @@ var rules = []rule{
 	{"device pools", []string{"Pod", "ResourceClaim", "ResourceSlice"}, incompletePools},
 	{"own subjects", []string{"RoleBinding", "ClusterRoleBinding"}, ownSubjects},
 	{"searches", templated, searches},
+	{"draining", []string{"Node"}, draining},
+	{"resize errors", []string{"Pod"}, resizeError},
+	{"shared labels", []string{"Pod"}, seLinuxShared},
+	{"mount options", []string{"PersistentVolume", "PersistentVolumeClaim"}, optionsUnserved},
+	{"adopted", []string{"Job", "ReplicaSet", "DaemonSet"}, adopted},
+	{"manual selectors", []string{"Job"}, manualOverlap},
 	{"binary keys", templated, binaryKeys},
 	{"ordered waits", []string{"StatefulSet"}, orderedWait},
 }

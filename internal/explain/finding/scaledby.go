@@ -34,9 +34,13 @@ func scaledBy(c *Cluster, o metav1.Object, self Object) []Finding {
 				least, h.Spec.MaxReplicas)}
 		if n >= h.Spec.MaxReplicas {
 			f.Message += " It is at its maximum."
-			f.Remedies = []Remedy{{Say: "let it have more replicas", Run: []string{kubectl(f.Object, "patch",
-				fmt.Sprintf(
-					`--type=merge -p '{"spec":{"maxReplicas":%d}}'`, 2*h.Spec.MaxReplicas))}}}
+			more := 2 * h.Spec.MaxReplicas
+			f.Remedies = []Remedy{{Say: fmt.Sprintf("let it have up to %d replicas, and ask for as many: without "+
+				"load the "+
+				"autoscaler takes them away again", more), Run: []string{kubectl(f.Object, "patch", fmt.Sprintf(
+				`--type=merge -p '{"spec":{"maxReplicas":%d}}'`, more)), fmt.Sprintf("kubectl -n %s scale %s/%s "+
+				"--replicas=%d",
+				self.Namespace, self.lower(), self.Name, more)}}}
 		}
 		return []Finding{f}
 	}

@@ -27,6 +27,7 @@ var repairsByCode = map[string][]func(searchState, journal.NodeRefusal) []change
 	"DynamicResources":  {freeDevices},
 
 	"VolumeRestrictions": {freeClaim},
+	"NodeVolumeLimits":   {freeAttachments},
 }
 
 // changes returns what may lift a refusal.
@@ -286,6 +287,24 @@ func freeClaim(st searchState, _ journal.NodeRefusal) []change {
 		}
 		if node, holders := holdersOf(st, v.PersistentVolumeClaim.ClaimName); len(holders) > 0 {
 			out = append(out, deletePods(node, holders...))
+		}
+	}
+	return out
+}
+
+// freeAttachments deletes one of the node's Pods with claims: its volume is detached then.
+func freeAttachments(st searchState, r journal.NodeRefusal) []change {
+	var out []change
+	for _, n := range st.snapshot.All() {
+		if n.Node().Name != r.Node {
+			continue
+		}
+		for _, p := range ownPods(st, n) {
+			if slices.ContainsFunc(p.Spec.Volumes, func(v v1.Volume) bool {
+				return v.PersistentVolumeClaim != nil || v.Ephemeral != nil
+			}) {
+				out = append(out, deletePods(r.Node, p))
+			}
 		}
 	}
 	return out

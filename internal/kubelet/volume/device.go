@@ -2,6 +2,8 @@ package volume
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -41,13 +43,23 @@ type Part string
 const (
 	WaitForAttach Part = "WaitForAttach"
 	MountDevice   Part = "MountDevice"
-	MountForPod   Part = "SetUp"
+	// MountOptionSupport is asked before anything is mounted.
+	MountOptionSupport Part = "MountOptionSupport"
+	MountForPod        Part = "SetUp"
 	// EvalHostSymlinks and MapBlockVolume follow SetUp for raw volumes.
 	EvalHostSymlinks Part = "EvalHostSymlinks"
 	MapBlockVolume   Part = "MapBlockVolume"
 	Expanding        Part = "expanding" // while it is mounted
 	ExpandInUse      Part = "NodeExpandVolume"
 )
+
+// MountOptions are those of a PersistentVolume: its annotation's, or else its field's.
+func MountOptions(pv *v1.PersistentVolume) []string {
+	if text, ok := pv.Annotations[v1.MountOptionAnnotation]; ok {
+		return slices.DeleteFunc(strings.Split(text, ","), func(s string) bool { return s == "" })
+	}
+	return pv.Spec.MountOptions
+}
 
 // PartError is the failure of a part.
 type PartError struct {

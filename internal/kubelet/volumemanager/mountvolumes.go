@@ -272,7 +272,7 @@ func (f *Manager) mounterArgs(pod *v1.Pod, spec volume.Spec, row volume.PluginRo
 		a.FSGroup = fsgroup.FSGroup(pod)
 	}
 	if row.MountOptions && spec.PersistentVolume != nil {
-		a.MountOptions = spec.PersistentVolume.Spec.MountOptions
+		a.MountOptions = volume.MountOptions(spec.PersistentVolume)
 	}
 	return a
 }

@@ -133,8 +133,11 @@ func failureEvent(b failure) (what, why string) {
 	return map[volume.Part]string{
 		volume.WaitForAttach: "MountVolume.WaitForAttach failed",
 		volume.MountDevice:   "MountVolume.MountDevice failed",
-		volume.MountForPod:   "MountVolume.SetUp failed",
-		volume.Expanding:     "MountVolume.Setup failed while expanding volume",
+
+		volume.MountOptionSupport: "MountVolume.MountOptionSupport check failed",
+
+		volume.MountForPod: "MountVolume.SetUp failed",
+		volume.Expanding:   "MountVolume.Setup failed while expanding volume",
 	}[part.Part], string(reason.FailedMount)
 }
 
@@ -177,6 +180,8 @@ func remedy(v *v1.Volume, err error) string {
 			"volumeattachments"
 	case errors.As(err, &part) && part.Part == volume.MapBlockVolume:
 		return "look at the loop devices of the node, of which one keeps the volume's device open: losetup -l"
+	case errors.As(err, &part) && part.Part == volume.MountOptionSupport:
+		return "take mountOptions out of the PersistentVolume: its type is not mounted"
 	case errors.As(err, &part):
 		return "look at the driver of the volume on this node"
 	case strings.Contains(text, "non-existent"):

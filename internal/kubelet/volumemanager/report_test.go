@@ -34,6 +34,7 @@ func TestWordsOfFailures(t *testing.T) {
 		{mount, "", false, "MountVolume.SetUp failed", "FailedMount"},
 		{mount, volume.WaitForAttach, false, "MountVolume.WaitForAttach failed", "FailedMount"},
 		{mount, volume.MountDevice, false, "MountVolume.MountDevice failed", "FailedMount"},
+		{mount, volume.MountOptionSupport, false, "MountVolume.MountOptionSupport check failed", "FailedMount"},
 		{mount, volume.Expanding, false, "MountVolume.Setup failed while expanding volume", "FailedMount"},
 		{mount, volume.ExpandInUse, false, "NodeExpandVolume.NodeExpandVolume failed", "VolumeResizeFailed"},
 		{mount, "", true, "MapVolume.MapPodDevice failed", "FailedMapVolume"},

@@ -18,6 +18,9 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 )
 
+// errNoOptions is upstream's: what is not mounted takes no mount options.
+var errNoOptions = errors.New("mount options are not supported for this volume type")
+
 // Plugin is hostPath.
 type Plugin struct {
 	V136 bool // a path of another type is refused in the words of v1.36
@@ -37,6 +40,9 @@ func (p Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, 
 	h := a.Spec.Volume.HostPath
 	if pv := a.Spec.PersistentVolume; pv != nil {
 		h = pv.Spec.HostPath
+		if len(volume.MountOptions(pv)) > 0 {
+			return volume.Mounted{}, volume.PartError{Part: volume.MountOptionSupport, Err: errNoOptions}
+		}
 	}
 	if err := Check(h.Path, h.Type); err != nil {
 		var other *typeError

@@ -1,6 +1,7 @@
 package hostpath_test
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -92,6 +93,35 @@ func TestTypesAreRefusedInTheWordsOfV136(t *testing.T) {
 		_, err := hostpath.Plugin{V136: true}.SetUp(t.Context(), volume.MounterArgs{Spec: spec})
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%s as %s: got %v, want %q", c.path, c.kind, err, c.want)
+		}
+	}
+}
+
+// A hostPath PersistentVolume with mount options, of its field or of the older annotation, is
+// refused: nothing is mounted that could take them.
+func TestMountOptionsAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		options    []string
+		annotation string
+		want       string
+	}{
+		{nil, "", ""},
+		{[]string{"ro", "noatime"}, "", "mount options are not supported for this volume type"},
+		{nil, "hard,nfsvers=4.1", "mount options are not supported for this volume type"},
+	} {
+		pv := &v1.PersistentVolume{Spec: v1.PersistentVolumeSpec{MountOptions: c.options,
+			PersistentVolumeSource: v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: t.TempDir()}}}}
+		if c.annotation != "" {
+			pv.Annotations = map[string]string{v1.MountOptionAnnotation: c.annotation}
+		}
+		_, err := hostpath.Plugin{}.SetUp(t.Context(), volume.MounterArgs{Spec: volume.Spec{Volume: &v1.Volume{},
+			PersistentVolume: pv}})
+		var part volume.PartError
+		switch {
+		case c.want == "":
+			expect.NoError(t, err)
+		case !errors.As(err, &part) || part.Part != volume.MountOptionSupport || err.Error() != c.want:
+			t.Errorf("%+v: got %v, want %s of part %s", c, err, c.want, volume.MountOptionSupport)
 		}
 	}
 }
