@@ -715,6 +715,25 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
+// An update is looked at as a creation is: a container for debugging keeps to the level too.
+//
+// row: SEC-06
+func TestPodSecurityOfUpdates(t *testing.T) {
+	debugged := pod(func(p *corev1.Pod) {
+		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
+			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "x",
+				SecurityContext: &corev1.SecurityContext{Privileged: ptr(true)}}}}
+	})
+	for level, want := range map[string]string{"privileged": "",
+		"baseline": `violates PodSecurity "baseline:latest": privileged (container "debug" must not set ` +
+			`securityContext.privileged=true)`} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns",
+			Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}}}
+		expect(t, run(t, plugin(t, "PodSecurity", ns), attributesCase{obj: debugged, old: pod(),
+			sub: "ephemeralcontainers"}), want)
+	}
+}
+
 // Each of the three modes has a level and a version of its own: enforce refuses, warn warns the
 // caller, audit annotates the audit event. A template is never refused; of what would be refused
 // later its writer is warned, with or without warn.
