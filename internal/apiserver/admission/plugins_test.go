@@ -211,6 +211,14 @@ func TestDefaultTolerationSeconds(t *testing.T) {
 			}
 		})
 	}
+	// a writer that leaves them out does not take them away; who writes the status adds none
+	for sub, want := range map[string]int{"": 2, "status": 0} {
+		o := pod()
+		expect(t, run(t, p, attributesCase{obj: o, old: pod(), sub: sub}), "")
+		if len(o.Spec.Tolerations) != want {
+			t.Errorf("an update of %q: got %v, want %d tolerations", sub, o.Spec.Tolerations, want)
+		}
+	}
 }
 
 // row: API-39

@@ -21,7 +21,7 @@ import (
 )
 
 // The controller writes nothing but the deletion of the Job whose time has come. Evicted Pods are
-// left to the garbage collector: the Job's own, those of Jobs that run or have no limit, and others.
+// left to the garbage collector: the Job's own, those of Jobs that run or have no limit, others.
 //
 // row: CTL-22
 func TestEvictedPodsAreLeftAlone(t *testing.T) {
