@@ -7,8 +7,9 @@ import (
 )
 
 // pace places Pods one after another and returns the CPU time of each cycle: other work on the
-// machine may delay a cycle, but is not part of its cost.
-func pace(t *testing.T, name string, nodes, pods int) []time.Duration {
+// machine may delay a cycle, but is not part of its cost. Once more than one cycle of a hundred
+// costs more than most, it measures no further.
+func pace(t *testing.T, name string, nodes, pods int, most time.Duration) []time.Duration {
 	t.Helper()
 	m, err := newEvaluator(false)
 	if err != nil {
@@ -22,7 +23,7 @@ func pace(t *testing.T, name string, nodes, pods int) []time.Duration {
 	for n := range nodes {
 		m.snapshot.SetNode(s.makeNode(n))
 	}
-	each := make([]time.Duration, 0, pods)
+	each, slow := make([]time.Duration, 0, pods), 0
 	for k := range pods {
 		p := s.makeMeasured(k, nodes)
 		began := ownCPU()
@@ -30,6 +31,12 @@ func pace(t *testing.T, name string, nodes, pods int) []time.Duration {
 		each = append(each, ownCPU()-began)
 		if err != nil || !fits {
 			t.Fatalf("%s at %d nodes, Pod %d: %v, %v", name, nodes, k, fits, err)
+		}
+		if each[k] > most {
+			slow++
+		}
+		if slow > pods/100 {
+			break
 		}
 	}
 	slices.Sort(each)
@@ -45,7 +52,7 @@ func TestHundredsOfCyclesPerSecond(t *testing.T) {
 	for _, name := range []string{"SchedulingBasic", "SchedulingNodeAffinity", "SchedulingPreferredPodAffinity",
 		"TopologySpreading", "PreferredTopologySpreading"} {
 		var sum time.Duration
-		each := pace(t, name, 300, 200)
+		each := pace(t, name, 300, 200, 50*time.Millisecond)
 		for _, d := range each {
 			sum += d
 		}
@@ -67,7 +74,7 @@ func TestHundredsOfCyclesPerSecond(t *testing.T) {
 // row: SCO-22
 func TestFiveThousandNodesArePractical(t *testing.T) {
 	for _, name := range []string{"SchedulingBasic", "PreferredTopologySpreading"} {
-		each := pace(t, name, 5000, 100)
+		each := pace(t, name, 5000, 100, 200*time.Millisecond)
 		if p99 := each[len(each)*99/100-1]; p99 > 200*time.Millisecond {
 			t.Errorf("%s: p99 is %v of processor time, want at most 200 ms", name, p99)
 		}

@@ -313,9 +313,25 @@ func TestIdentityIsImmutable(t *testing.T) {
 	_, c := shared(t)
 	ns := newNamespace(t, c)
 	p := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Create(t.Context(), pod("p"), metav1.CreateOptions{}))
+	first := p.DeepCopy()
 	p.UID = "other"
 	if _, err := c.CoreV1().Pods(ns).Update(t.Context(), p, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
 		t.Errorf("PUT with another uid: %v, want a conflict", err)
+	}
+	for _, part := range []string{`"uid":"other"`, `"name":"other"`, `"namespace":"other"`,
+		`"creationTimestamp":"2001-01-01T00:00:00Z"`} {
+		for _, subresources := range [][]string{nil, {"status"}} {
+			_, err := c.CoreV1().Pods(ns).Patch(t.Context(), "p", types.MergePatchType,
+				[]byte(`{"metadata":{`+part+`}}`), metav1.PatchOptions{}, subresources...)
+			now := mustCreate[*corev1.Pod](t)(c.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{}))
+			if now.UID != first.UID || now.CreationTimestamp != first.CreationTimestamp {
+				t.Errorf("PATCH of %v with %s: got %+v, want it as it was", subresources, part, now.ObjectMeta)
+			}
+			// what a writer says of the time of creation is left out, as by upstream
+			if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) && !strings.Contains(part, "Timestamp") {
+				t.Errorf("PATCH of %v with %s: got %v, want a refusal", subresources, part, err)
+			}
+		}
 	}
 }
 

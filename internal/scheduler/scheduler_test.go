@@ -501,6 +501,28 @@ func TestPreemptionPolicyNever(t *testing.T) {
 		"not eligible due to preemptionPolicy=Never.")
 }
 
+// A Pod for which nobody could make way at its first try has others make way at a later one.
+//
+// row: BND-10
+func TestALaterTryPreemptsToo(t *testing.T) {
+	t.Parallel()
+	on := func(node string, priority int32) func(*v1.Pod) {
+		return func(p *v1.Pod) { p.Spec.NodeName, p.Spec.Priority = node, &priority }
+	}
+	c := start(t, nil, aNode("n1", "2"), aPod("top", "2", on("n1", 20)), aPod("low", "2", on("n2", 1)))
+	c.create(aPod("high", "1", func(p *v1.Pod) { p.Spec.Priority = new(int32(10)) }))
+	c.await("high", "refused", func(p *v1.Pod) bool { return scheduled(p) != nil })
+	if _, err := c.CoreV1().Nodes().Create(t.Context(), aNode("n2", "2"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.bound("high"); got != "n2" {
+		t.Errorf("got high on %s, want n2, whose Pod has the lower priority", got)
+	}
+	if got, want := c.disruptionOf("low"), "DisruptionTarget=True PreemptionByScheduler, then deleted"; got != want {
+		t.Errorf("the victim low: got %q, want %q", got, want)
+	}
+}
+
 // row: API-08, SCH-30
 func TestPodWaitsForTheFirstNode(t *testing.T) {
 	t.Parallel()

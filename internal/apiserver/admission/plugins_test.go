@@ -211,6 +211,14 @@ func TestDefaultTolerationSeconds(t *testing.T) {
 			}
 		})
 	}
+	// a writer that leaves them out does not take them away; who writes the status adds none
+	for sub, want := range map[string]int{"": 2, "status": 0} {
+		o := pod()
+		expect(t, run(t, p, attributesCase{obj: o, old: pod(), sub: sub}), "")
+		if len(o.Spec.Tolerations) != want {
+			t.Errorf("an update of %q: got %v, want %d tolerations", sub, o.Spec.Tolerations, want)
+		}
+	}
 }
 
 // row: API-39
@@ -712,6 +720,25 @@ func TestPodSecurity(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			expect(t, run(t, plugin(t, "PodSecurity", ns(c.level)), attributesCase{obj: c.obj}), c.want)
 		})
+	}
+}
+
+// An update is looked at as a creation is: a container for debugging keeps to the level too.
+//
+// row: SEC-06
+func TestPodSecurityOfUpdates(t *testing.T) {
+	debugged := pod(func(p *corev1.Pod) {
+		p.Spec.EphemeralContainers = []corev1.EphemeralContainer{{
+			EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug", Image: "x",
+				SecurityContext: &corev1.SecurityContext{Privileged: ptr(true)}}}}
+	})
+	for level, want := range map[string]string{"privileged": "",
+		"baseline": `violates PodSecurity "baseline:latest": privileged (container "debug" must not set ` +
+			`securityContext.privileged=true)`} {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns",
+			Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}}}
+		expect(t, run(t, plugin(t, "PodSecurity", ns), attributesCase{obj: debugged, old: pod(),
+			sub: "ephemeralcontainers"}), want)
 	}
 }
 

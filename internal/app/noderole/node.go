@@ -168,9 +168,8 @@ func (n *Role) Build() (*Node, error) {
 	}
 	n.attachShutdown(end, k, recorder, report)
 	api.events = recorder
-	o := n.TLS.Options
-	o.NodeName, o.Port, o.Pods, o.Runtime = p.NodeName, p.KubeletPort, k, n.containerRuntime.Client.ProbeRuntime()
-	o.Address, o.Configz = n.config.Address, func() any { return n.config }
+	o := n.serverOptions()
+	o.Pods, o.Runtime = k, n.containerRuntime.Client.ProbeRuntime()
 	api.attach(k, &o)
 	attachEndpoints(k, &o)
 	if err := n.attachEviction(evictions, tree, api, report.Trigger); err != nil {

@@ -142,6 +142,14 @@ func (a *nodeAPI) attach(k *kubelet.Kubelet, o *server.Options) {
 	}
 }
 
+// serverOptions are those of the kubelet's port that the configuration says; /configz shows it.
+func (n *Role) serverOptions() server.Options {
+	o := n.TLS.Options
+	o.NodeName, o.Port, o.Address = n.instance.NodeName, n.instance.KubeletPort, n.config.Address
+	o.Configz = func() any { return n.config }
+	return o
+}
+
 // disabledEndpoints is what the configuration switches off.
 func disabledEndpoints(c *kubeletconfig.KubeletConfiguration) server.Disabled {
 	return server.Disabled{

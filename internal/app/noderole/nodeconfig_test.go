@@ -1,12 +1,16 @@
 package noderole
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 
 	kubeconfig "github.com/gantry-project/gantry/internal/kubelet/config"
 	"github.com/gantry-project/gantry/internal/options"
@@ -31,6 +35,39 @@ func TestBadKubeletConfigurationNamesTheField(t *testing.T) {
 			"KubeletConfiguration") {
 			t.Errorf("%q: got %v, want an error that names %s", content, err, want)
 		}
+	}
+}
+
+// The kubelet's port shows under /configz what is in force: what the file says, over the defaults.
+//
+// row: KSL-02
+func TestConfigzShowsWhatIsInForce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n"+
+		"maxPods: 77\nclusterDomain: cut.example\nport: 10255\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := &options.Instance{DataDir: t.TempDir(), NodeName: "n", KubeletPort: 10250}
+	n := &KubeletOptions{ConfigSources: kubeconfig.Sources{File: path}}
+	if err := n.Load(p, nil); err != nil {
+		t.Fatal(err)
+	}
+	o := (&Role{instance: p, config: n.Loaded.Config}).serverOptions()
+	raw, err := json.Marshal(o.Configz())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown kubeletconfig.KubeletConfiguration
+	if err := json.Unmarshal(raw, &shown); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprintln(shown.Kind, shown.APIVersion, shown.MaxPods, shown.ClusterDomain, shown.Port,
+		shown.SyncFrequency.Duration), "KubeletConfiguration kubelet.config.k8s.io/v1beta1 77 cut.example 10255 "+
+		"1m0s\n"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprintln(o.NodeName, o.Port), "n 10255\n"; got != want {
+		t.Errorf("the port: got %s, want %s", got, want)
 	}
 }
 

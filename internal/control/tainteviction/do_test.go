@@ -80,9 +80,9 @@ func TestCancelledEvictionIsAnEvent(t *testing.T) {
 
 // Each Pod that does not tolerate a NoExecute taint is marked as disrupted, True and with the
 // reason, and then deleted with its own grace period; one that tolerates it for a time goes when
-// that is over, and one that tolerates it for ever stays.
+// that is over, and one that tolerates it for ever stays. None of them has ever started.
 //
-// row: FIL-11, CTL-16, CTL-17, PDB-13
+// row: FIL-11, CTL-16, CTL-17, PDB-13, PST-10
 func TestAnEvictedPodIsMarkedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

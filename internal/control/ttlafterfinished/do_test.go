@@ -20,8 +20,8 @@ import (
 	"github.com/gantry-project/gantry/internal/journal"
 )
 
-// The controller writes nothing but the deletion of the Job whose time has come; evicted Pods, the
-// Job's own and others, are left to the garbage collector.
+// The controller writes nothing but the deletion of the Job whose time has come. Evicted Pods are
+// left to the garbage collector: the Job's own, those of Jobs that run or have no limit, others.
 //
 // row: CTL-22
 func TestEvictedPodsAreLeftAlone(t *testing.T) {
@@ -34,8 +34,14 @@ func TestEvictedPodsAreLeftAlone(t *testing.T) {
 			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: labels},
 				Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}}
 		}
-		client := fake.NewClientset(job, evicted("other", nil),
-			evicted("own", map[string]string{"job-name": "j", batchv1.JobNameLabel: "j"}))
+		of := func(name string) map[string]string {
+			return map[string]string{"job-name": name, batchv1.JobNameLabel: name}
+		}
+		runs, kept := job.DeepCopy(), job.DeepCopy()
+		runs.Name, runs.UID, runs.Status.Conditions = "runs", "v", nil
+		kept.Name, kept.UID, kept.Spec.TTLSecondsAfterFinished = "kept", "w", nil
+		client := fake.NewClientset(job, runs, kept, evicted("other", nil), evicted("own", of("j")),
+			evicted("of-one-that-runs", of("runs")), evicted("of-one-that-stays", of("kept")))
 		ctx, cancel := context.WithCancel(t.Context())
 		shared := informers.NewSharedInformerFactory(client, 0)
 		r := New(controllerruntime.ControllerContext{Client: client, Informers: shared,

@@ -30,9 +30,11 @@ func TestEachHopOfExecIsTried(t *testing.T) {
 		switch r.URL.Path {
 		case "/api/v1/namespaces/ns/pods/web":
 			fmt.Fprint(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"},"spec":{"nodeName":"n1"}}`)
+		case "/api/v1/namespaces/ns/pods/other":
+			fmt.Fprint(w, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"other"},"spec":{"nodeName":"n2"}}`)
 		case "/api/v1/nodes/n1/proxy/healthz":
 			fmt.Fprint(w, "ok")
-		default:
+		default: // the kubelet of n2, too
 			http.NotFound(w, r)
 		}
 	}))
@@ -46,20 +48,23 @@ func TestEachHopOfExecIsTried(t *testing.T) {
 		t.Fatal(err)
 	}
 	const none = "shim and process of web: no container of Pod ns/web runs on this machine"
+	const noneOther = "shim and process of other: no container of Pod ns/other runs on this machine"
 	for _, c := range []struct {
-		name      string
-		client    kubernetes.Interface
-		container string
-		want      []string // of each hop what its line begins with
+		name           string
+		client         kubernetes.Interface
+		pod, container string
+		want           []string // of each hop what its line begins with
 	}{
-		{"all answer", there, "",
+		{"all answer", there, "web", "",
 			[]string{"API server: <nil>", "kubelet of n1: <nil>", "container runtime: <nil>", none}},
-		{"of a container", there, "app",
+		{"of a container", there, "web", "app",
 			[]string{"API server: <nil>", "kubelet of n1: <nil>", "container runtime: <nil>", none}},
-		{"no API server", away, "", []string{"API server: Get", "container runtime: <nil>", none}},
+		{"no kubelet", there, "other", "", []string{"API server: <nil>", "kubelet of n2: the server could not find",
+			"container runtime: <nil>", noneOther}},
+		{"no API server", away, "web", "", []string{"API server: Get", "container runtime: <nil>", none}},
 	} {
 		s := &Gatherer{Instance: &options.Instance{Runtime: fake.Endpoint()}}
-		hops := s.ExecHops(t.Context(), c.client, ExecTarget{Namespace: "ns", Pod: "web", Container: c.container})
+		hops := s.ExecHops(t.Context(), c.client, ExecTarget{Namespace: "ns", Pod: c.pod, Container: c.container})
 		var got []string
 		for _, h := range hops {
 			got = append(got, fmt.Sprintf("%s: %v", h.Name, h.Err))

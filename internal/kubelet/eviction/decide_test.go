@@ -80,8 +80,8 @@ func TestHardThresholdActsAtOnce(t *testing.T) {
 	}
 }
 
-// Whatever the signal, a hard threshold acts at the first look, beside a soft one whose grace is
-// not over.
+// Whatever the signal, a hard threshold acts at the first look, beside a soft one whether its grace
+// is over or not.
 //
 // row: EVC-09
 func TestEachHardThresholdActsAtOnce(t *testing.T) {
@@ -98,6 +98,11 @@ func TestEachHardThresholdActsAtOnce(t *testing.T) {
 		d := n.look(time.Second, map[eviction.Signal]int64{signal: 9 * gi})
 		if d.Victim == nil || d.Victim.Grace != time.Second || !d.Target.Hard() {
 			t.Errorf("%s: got %+v, want web at the first look below, with 1 s of grace", signal, d.Victim)
+		}
+		d = n.look(3*time.Minute, map[eviction.Signal]int64{signal: 9 * gi})
+		if d.Victim == nil || d.Victim.Grace != time.Second || !d.Target.Hard() || len(d.Thresholds) != 2 {
+			t.Errorf("%s, the soft grace is over too: got %+v for %v, want web with 1 s of grace", signal, d.Victim,
+				d.Thresholds)
 		}
 	}
 }

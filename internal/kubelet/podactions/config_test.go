@@ -220,6 +220,7 @@ func TestSizesInTheEnvironment(t *testing.T) {
 // row: CRI-13
 func TestProcessNamespaces(t *testing.T) {
 	p := testPod(v1.Container{Name: "app"})
+	p.Spec.Containers = append(p.Spec.Containers, v1.Container{Name: "side"})
 	p.Spec.EphemeralContainers = []v1.EphemeralContainer{
 		{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger"}, TargetContainerName: "app"},
 		{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "aimless"}}}
@@ -240,6 +241,8 @@ func TestProcessNamespaces(t *testing.T) {
 		{"debugger of nothing", "aimless", func(*v1.PodSpec) {}, "CONTAINER "},
 		{"debugger of nothing, shared", "aimless", func(s *v1.PodSpec) { s.ShareProcessNamespace = new(true) }, "POD "},
 		{"debugger of nothing, the node's", "aimless", func(s *v1.PodSpec) { s.HostPID = true }, "NODE "},
+		{"one of two", "side", func(*v1.PodSpec) {}, "CONTAINER "},
+		{"one of two, shared", "side", func(s *v1.PodSpec) { s.ShareProcessNamespace = new(true) }, "POD "},
 	} {
 		p.Spec.ShareProcessNamespace, p.Spec.HostPID = nil, false
 		c.set(&p.Spec)
@@ -247,6 +250,11 @@ func TestProcessNamespaces(t *testing.T) {
 		n := call.namespacesOf(m)
 		if got := n.Pid.String() + " " + n.TargetId; got != c.want {
 			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+		sandbox := namespaces(p)
+		if shown, _, _ := strings.Cut(c.want, " "); shown != "TARGET" && sandbox.Pid.String() != shown ||
+			sandbox.Network != runtimeapi.NamespaceMode_POD || sandbox.Ipc != runtimeapi.NamespaceMode_POD {
+			t.Errorf("%s: got a sandbox with %v, want processes as %s and the Pod's network", c.name, sandbox, c.want)
 		}
 	}
 }

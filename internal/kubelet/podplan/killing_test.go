@@ -1,6 +1,7 @@
 package podplan_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -11,9 +12,11 @@ import (
 
 // What the Killing event says of every kind of container, cause and restart policy, and the grace
 // that goes with it: as upstream's computePodActions. Only an app container "will be restarted";
-// rules that go by exit codes have no say.
+// rules that go by exit codes have no say. What will be restarted is started again, and a sidecar
+// whatever the policy.
 //
 // row: PST-29
+// row: RST-03
 func TestKillMessages(t *testing.T) {
 	always, onFailure, never := v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever
 	seconds := int64(7)
@@ -89,12 +92,20 @@ func TestKillMessages(t *testing.T) {
 			cause(&in)
 		}
 		got := map[string]podplan.Kill{}
+		again := map[string]bool{}
 		for _, a := range podplan.Next(in).Do {
 			if stop, ok := a.(podplan.Stop); ok {
 				for _, k := range stop.Kills {
 					got[k.Name] = k
 				}
 			}
+			if start, ok := a.(podplan.Start); ok {
+				again[start.Name] = true
+			}
+		}
+		if says := strings.HasSuffix(x.a, "will be restarted"); x.what != "unknown state" &&
+			(again["a"] != says || !again["s"]) {
+			t.Errorf("%s, %s: got started again %v, want the sidecar, and a: %t", x.what, x.policy, again, says)
 		}
 		if got["a"].Event != x.a || got["s"].Event != x.s {
 			t.Errorf("%s, %s: %q and %q, want %q and %q", x.what, x.policy, got["a"].Event, got["s"].Event, x.a, x.s)

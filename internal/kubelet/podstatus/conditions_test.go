@@ -347,8 +347,12 @@ func TestContainerStates(t *testing.T) {
 	}
 	want := "backs-off waiting CrashLoopBackOff, creating waiting ContainerCreating, ended terminated Error, runs " +
 		"running"
-	if got := states(in); got != want {
-		t.Errorf("got %s, want %s", got, want)
+	backs := in
+	backs.BackOffs, backs.Waiting = in.Waiting, nil
+	for _, in := range []podstatus.In{in, backs} {
+		if got := states(in); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 	in = running(testPod("runs", "never-started", "again"))
 	in.Pod.Spec.RestartPolicy = v1.RestartPolicyNever
@@ -370,12 +374,20 @@ func TestContainerStates(t *testing.T) {
 		in.Observed.Containers = append(in.Observed.Containers, podplan.Container{ID: "9", Name: "side", Sandbox: "s",
 			State: podplan.Exited, Started: now, Finished: now, Exit: podplan.Exit{Code: code}})
 		in.Waiting = map[string]podstatus.WaitingReason{"side": {Reason: "CrashLoopBackOff"}}
-		got := "waiting"
-		if podstatus.Generate(in).InitContainerStatuses[0].State.Terminated != nil {
-			got = "terminated"
-		}
-		if got != want {
-			t.Errorf("a sidecar in back-off that ended with %d: got %s, want %s", code, got, want)
+		backs := in
+		backs.BackOffs, backs.Waiting = in.Waiting, nil
+		for _, in := range []podstatus.In{in, backs} {
+			got := ""
+			st := podstatus.Generate(in).InitContainerStatuses[0].State
+			if st.Waiting != nil {
+				got += "waiting"
+			}
+			if st.Terminated != nil {
+				got += "terminated"
+			}
+			if got != want || st.Running != nil {
+				t.Errorf("a sidecar in back-off that ended with %d: got %s, want %s", code, got, want)
+			}
 		}
 	}
 	in = running(testPod("app"))

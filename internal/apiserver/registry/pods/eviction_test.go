@@ -2,6 +2,7 @@ package pods_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -83,8 +84,16 @@ func TestWhoseEvictionAsksTheBudget(t *testing.T) {
 		if x.uid != "" {
 			options.Preconditions = &metav1.Preconditions{UID: &x.uid}
 		}
-		err := pods.EvictV1(t.Context(), &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: x.name},
-			DeleteOptions: options})
+		code := 0
+		result := c.CoreV1().RESTClient().Post().Namespace(ns).Resource("pods").Name(x.name).
+			SubResource("eviction").SetHeader("Accept", "application/json").
+			Body(&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: x.name}, DeleteOptions: options}).
+			Do(t.Context()).StatusCode(&code)
+		err := result.Error()
+		answer, _ := result.Raw()
+		if x.want == "" && (code != http.StatusCreated || !strings.Contains(string(answer), `"code":201`)) {
+			t.Errorf("the eviction of %s is answered with %d %s, want 201", x.name, code, answer)
+		}
 		said := fmt.Sprint(err)
 		if s, ok := err.(apierrors.APIStatus); ok && s.Status().Details != nil {
 			said += fmt.Sprint(s.Status().Details.Causes)

@@ -495,6 +495,12 @@ func TestNamesAndSystem(t *testing.T) {
 		}
 	}
 	twins := []v1.Container{{Name: "c", Image: "x"}, {Name: "c", Image: "x"}}
+	apart := podOf(func(p *v1.Pod) {
+		p.Spec.Containers = []v1.Container{plainContainer("c"), plainContainer("d"), plainContainer("c")}
+	})
+	if got, want := causes(Validate(apart)), `spec.containers[2].name: Duplicate value: "c"`; got != want {
+		t.Errorf("the first and the third of one name: got %s, want %s", got, want)
+	}
 	for path, edit := range map[string]func(*v1.Pod){
 		"containers":     func(p *v1.Pod) { p.Spec.Containers = twins },
 		"initContainers": func(p *v1.Pod) { p.Spec.InitContainers, p.Spec.Containers[0].Name = twins, "app" },

@@ -240,7 +240,7 @@ func TestDelete(t *testing.T) {
 	}
 	// its own grace period, and what is asked for in its place
 	for want, options := range map[int64]metav1.DeleteOptions{45: {}, 7: *metav1.NewDeleteOptions(7),
-		60: *metav1.NewDeleteOptions(60)} {
+		60: *metav1.NewDeleteOptions(60), 1: *metav1.NewDeleteOptions(1)} {
 		again := newPod(t, ns, func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = new(int64(45)) })
 		if again.UID == p.UID {
 			t.Error("the Pod is still there")
@@ -253,8 +253,9 @@ func TestDelete(t *testing.T) {
 			t.Fatal(err)
 		}
 		now, grace := get(t, ns), time.Duration(want)*time.Second
-		if now.DeletionGracePeriodSeconds == nil || *now.DeletionGracePeriodSeconds != want {
-			t.Errorf("grace %v of a Pod with 45 s of its own, want %d", now.DeletionGracePeriodSeconds, want)
+		if now.DeletionTimestamp == nil || now.DeletionGracePeriodSeconds == nil ||
+			*now.DeletionGracePeriodSeconds != want {
+			t.Fatalf("grace %v of a Pod with 45 s of its own, want %d", now.DeletionGracePeriodSeconds, want)
 		}
 		if at := now.DeletionTimestamp.Time; at.Before(began.Add(grace-2*time.Second)) || at.After(time.Now().Add(
 			grace+2*time.Second)) {

@@ -50,14 +50,27 @@ func TestPresetsGiveDifferentVictims(t *testing.T) {
 // Thresholds and Pods are changed where the command is called.
 // row: TOO-02
 func TestSetChangesVictims(t *testing.T) {
-	for _, c := range []struct{ set, want string }{
-		{"evictionHard.memory.available=200Mi", "default/burstable (0s, memory.available)."},
-		{"pod/burstable.memory=460Mi", "default/burstable (0s, memory.available)."},
-		{"node.memory.available=50Mi", "default/burstable (0s, memory.available)."},
-		{"pod/burstable.memory=10Mi", "Nobody is evicted in 10m0s."},
+	for _, c := range []struct {
+		sets []string
+		want string
+	}{
+		{[]string{"evictionHard.memory.available=200Mi"}, "default/burstable (0s, memory.available)."},
+		{[]string{"pod/burstable.memory=460Mi"}, "default/burstable (0s, memory.available)."},
+		{[]string{"node.memory.available=50Mi"}, "default/burstable (0s, memory.available)."},
+		{[]string{"pod/burstable.memory=10Mi"}, "Nobody is evicted in 10m0s."},
+		{[]string{"node.memory.available=50Mi", "pod/burstable.priority=2000"},
+			"default/best-effort (0s, memory.available)."},
+		{[]string{"node.memory.available=50Mi", "pod/burstable.request.memory=500Mi"},
+			"default/best-effort (0s, memory.available)."},
+		{[]string{"node.memory.available=50Mi", "pod/best-effort.priority=-1"},
+			"default/best-effort (0s, memory.available)."},
 	} {
-		if code, out := call(t, mix, "-f", "-", "--set", c.set); code != 0 || !strings.Contains(out, c.want) {
-			t.Errorf("--set %s: got %d\n%s\nwant %q", c.set, code, out, c.want)
+		args := []string{"-f", "-"}
+		for _, set := range c.sets {
+			args = append(args, "--set", set)
+		}
+		if code, out := call(t, mix, args...); code != 0 || !strings.Contains(out, c.want) {
+			t.Errorf("--set %s: got %d\n%s\nwant %q", c.sets, code, out, c.want)
 		}
 	}
 }

@@ -8,6 +8,9 @@ import (
 )
 
 // Many updates are one wake-up, none is lost, and reasons gather until the owner takes them.
+// However many updates come while nobody looks, one look follows, with all of them merged.
+//
+// row: PWK-03
 func TestUpdatesMergeAndWakeOnce(t *testing.T) {
 	m := mailbox.New(0, func(old, newer int) int { return old + newer })
 	var all sync.WaitGroup
