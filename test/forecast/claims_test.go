@@ -56,7 +56,7 @@ func (l *lab) makeClaims(ctx context.Context) {
 	}
 	two, class := int32(2), "disk"
 	s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{Replicas: &two,
-		Selector: selector("db"), Template: template("db", 100+l.rand.IntN(300), 100),
+		Selector: selector("db"), Template: l.template("db", 100+l.rand.IntN(300), 100),
 		VolumeClaimTemplates: []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"},
 			Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class,
 				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/kubectl/pkg/drain"
 
-	"github.com/gantry-project/gantry/internal/simulate/behavior"
+	"github.com/gantry-project/gantry/hack/bench/result"
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 	"github.com/gantry-project/gantry/internal/simulate/scenario"
 	"github.com/gantry-project/gantry/internal/simulate/source"
@@ -68,6 +68,7 @@ type lab struct {
 	// patience is how many looks in a row see the same other state when a forecast is wrong
 	patience int
 	spread   spread // of the last forecast
+	slow     bool   // containers of workloads take stopTime to end
 }
 
 // row: TOO-06
@@ -83,16 +84,19 @@ func TestForecastsComeTrue(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}, metav1.CreateOptions{})
 	l.must(err)
 	l.diskClass()
-	compared, open, equal, took := map[string]int{}, 0, 0, times{}
-	for i := 0; (equal < n || compared["lose"] == 0 || compared["claims"] == 0) && i < 4*n+2*kindsOfScenario; i++ {
+	c.On(testcluster.Match{Image: slowImage}, testcluster.Script{Main: stopsSlowly})
+	all := comparison{run: result.Here("forecasts", ""), compared: map[string]int{}}
+	defer all.record(t)
+	for i := 0; !all.enough(n) && i < 4*n+2*kindsOfScenario; i++ {
 		l.ns = fmt.Sprint("scenario-", i)
 		l.claims = i%kindsOfScenario == 5
+		l.slow = l.rand.IntN(2) == 0
 		l.make()
 		change, do := l.change(i)
 		foretold, determined := l.foretell(change)
 		verb := change().Verb()
 		if !determined {
-			open++
+			all.open++
 			l.clean()
 			continue
 		}
@@ -102,27 +106,29 @@ func TestForecastsComeTrue(t *testing.T) {
 		do()
 		came, at := l.settled(foretold, left)
 		cancel()
-		if late := lost(); at.IsZero() {
-			took.compare(verb, l.spread, 0, late)
-		} else {
-			took.compare(verb, l.spread, at.Sub(begun), late)
+		took := time.Duration(0)
+		if !at.IsZero() {
+			took = at.Sub(begun)
 		}
-		if came != foretold {
+		all.times.compare(t, verb, l.spread, took, lost())
+		if came == foretold {
+			all.equal++
+		} else {
+			all.other++
 			t.Errorf("scenario %d, %s %v:\nforetold %+v\ncame     %+v", i, verb, change().Target(), foretold, came)
 		}
 		t.Logf("%s %v: %s; gone: %s; order: %s", verb, change().Target(), came.placed, came.gone, came.order)
-		compared[verb]++
+		all.compared[verb]++
 		if l.claims {
-			compared["claims"]++
+			all.compared["claims"]++
 		}
-		equal++
 		l.clean()
 		l.memory(i)
 	}
-	took.report(t)
-	t.Logf("compared %v; %d scenarios were not determined", compared, open)
-	if equal < n || compared["lose"] == 0 || compared["claims"] == 0 {
-		t.Errorf("only %d scenarios of %d were determined", equal, n)
+	all.times.report(t)
+	t.Logf("compared %v; %d scenarios were not determined", all.compared, all.open)
+	if !all.enough(n) {
+		t.Errorf("only %d scenarios of %d were determined", all.all(), n)
 	}
 }
 
@@ -184,7 +190,8 @@ func (l *lab) make() {
 		three := int32(3)
 		_, err := l.client.AppsV1().StatefulSets(l.ns).Create(ctx, &appsv1.StatefulSet{
 			ObjectMeta: metav1.ObjectMeta{Name: "db"}, Spec: appsv1.StatefulSetSpec{Replicas: &three,
-				Selector: selector("db"), Template: template("db", 100+l.rand.IntN(300), 100)}}, metav1.CreateOptions{})
+				Selector: selector("db"), Template: l.template("db", 100+l.rand.IntN(300), 100)}},
+			metav1.CreateOptions{})
 		l.must(err)
 		l.sets = append(l.sets, "db")
 	}
@@ -209,7 +216,7 @@ func template(name string, milliCPU, memory int) corev1.PodTemplateSpec {
 }
 
 func (l *lab) deployment(name string, replicas int32) *appsv1.Deployment {
-	return l.deploymentOf(name, replicas, template(name, 130+l.rand.IntN(700), 200+l.rand.IntN(900)))
+	return l.deploymentOf(name, replicas, l.template(name, 130+l.rand.IntN(700), 200+l.rand.IntN(900)))
 }
 
 func (l *lab) deploymentOf(name string, replicas int32, t corev1.PodTemplateSpec) *appsv1.Deployment {
@@ -270,7 +277,7 @@ func (l *lab) change(i int) (func() scenario.Change, func()) {
 	}
 	d := l.deployment("more", int32(1+l.rand.IntN(4)))
 	if l.rand.IntN(2) == 0 { // it pushes others out
-		d.Spec.Template = template("more", 3200+l.rand.IntN(900), 300)
+		d.Spec.Template = l.template("more", 3200+l.rand.IntN(900), 300)
 		d.Spec.Template.Spec.PriorityClassName = "high"
 	}
 	given := source.Copied{}
@@ -307,15 +314,14 @@ func (l *lab) drain(ctx context.Context, node string) {
 func (l *lab) foretell(change func() scenario.Change) (state, bool) {
 	copied, err := source.FromCluster(l.t.Context(), l.client)
 	l.must(err)
-	times := behavior.Times{Start: behavior.Span{P50: 60 * time.Millisecond, P99: 250 * time.Millisecond},
-		Stop: behavior.Span{P50: 20 * time.Millisecond, P99: 150 * time.Millisecond}}
 	var all []state
 	l.spread = spread{}
+	defer func() { l.spread.Spread(l.spread.took) }()
 	for seed := range seeds {
 		// a change comes when the copy has rested: now, or later, when Pods' ages are more alike
 		at := time.Now().Add(-time.Duration(seed%2) * restOfCopy)
 		_, err := scenario.Simulate(l.t.Context(), scenario.Input{Objects: copied.Objects, Start: at,
-			Model: behavior.Model{Default: times}, FirstSeed: uint64(seed)}, change,
+			Model: l.model(), FirstSeed: uint64(seed)}, change,
 			func(ctx context.Context, r *scenario.Run) error {
 				l.spread.add(r.Forecast.Outcome.Done, r.Forecast.Outcome.Took)
 				list, err := r.Cluster.Client().CoreV1().Pods(l.ns).List(ctx, metav1.ListOptions{})

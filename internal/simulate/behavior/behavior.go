@@ -39,6 +39,8 @@ type Times struct {
 	// ExitCode is what it ends with; Ends: it does so whatever the Pod's restart policy
 	ExitCode int32 `json:"exitCode,omitempty"`
 	Ends     bool  `json:"ends,omitempty"`
+	// Memory is the most that a whole Pod took, in bytes; 0: nothing tells
+	Memory int64 `json:"memory,omitempty"`
 	// Samples is how many Pods were measured; 0: the times were given or assumed
 	Samples int `json:"samples"`
 }
@@ -89,6 +91,9 @@ func (m Model) Of(p *v1.Pod) Drawn {
 	return Drawn{Start: m.draw(p, "start", t.Start), Ready: m.draw(p, "ready", t.Ready),
 		Stop: m.draw(p, "stop", t.Stop), Run: m.draw(p, "run", t.Run), ExitCode: t.ExitCode, Ends: t.Ends}
 }
+
+// MemoryOf is the most memory that Pods like this one took, in bytes; 0: nothing tells.
+func (m Model) MemoryOf(p *v1.Pod) int64 { return m.ByOwner[OwnerKey(p)].Memory }
 
 func (m Model) draw(p *v1.Pod, what string, s Span) time.Duration {
 	if m.Seed == 0 {

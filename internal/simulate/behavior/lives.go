@@ -1,7 +1,10 @@
 package behavior
 
 import (
+	"slices"
 	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/podplan"
@@ -14,8 +17,8 @@ type Life struct {
 }
 
 // LearnLives measures in journals, more exactly than statuses tell and of Pods that are gone too,
-// how long Pods take to start, to become ready and to stop, and how long containers run that end by
-// themselves, with which code.
+// how long Pods take to start, to become ready and to stop, how long containers run that end by
+// themselves, with which code, and the most memory that Pods took whose containers ended.
 func LearnLives(lives []Life) map[string]Script {
 	all := map[string]*measured{}
 	for _, l := range lives {
@@ -33,9 +36,10 @@ func LearnLives(lives []Life) map[string]Script {
 	return out
 }
 
-// measured are the times that lives of one owner tell.
+// measured are the times that lives of one owner tell, and the most bytes that each Pod took.
 type measured struct {
 	start, ready, stop, run []time.Duration
+	memory                  []int64
 	exits                   map[int32]int // how often a container ended by itself with a code
 }
 
@@ -50,6 +54,7 @@ type moments struct {
 // readiness within longestStart.
 func (m *measured) add(entries []journal.Entry) {
 	var at moments
+	var memory journal.Memory
 	started := map[string]time.Time{}
 	for _, e := range entries {
 		switch f := e.Fact.(type) {
@@ -76,11 +81,15 @@ func (m *measured) add(entries []journal.Entry) {
 				m.exits[f.ExitCode]++
 			}
 			at.stopped = e.At
+			memory.Peak, memory.LimitHits = max(memory.Peak, f.Memory.Peak), max(memory.LimitHits, f.Memory.LimitHits)
 		case journal.ConditionChanged:
 			if f.Type == "Ready" && f.Status == "True" && at.ready.IsZero() {
 				at.ready = e.At
 			}
 		}
+	}
+	if memory.Peak > 0 && memory.LimitHits == 0 { // at its limit a Pod takes what the limit leaves it
+		m.memory = append(m.memory, int64(memory.Peak))
 	}
 	toRun, toReady := at.running.Sub(at.bound), at.ready.Sub(at.running)
 	if !at.bound.IsZero() && !at.running.IsZero() && !at.ready.IsZero() && !at.restarted &&
@@ -101,6 +110,10 @@ func (m *measured) script() Script {
 		return new(spanOf(all))
 	}
 	s := Script{Start: span(m.start), Ready: span(m.ready), Stop: span(m.stop), Run: span(m.run)}
+	if len(m.memory) > 0 {
+		slices.Sort(m.memory)
+		s.Memory = resource.NewQuantity(m.memory[len(m.memory)/2], resource.BinarySI)
+	}
 	for code, n := range m.exits {
 		if 2*n > len(m.run) {
 			s.ExitCode = new(code)

@@ -33,7 +33,11 @@ func TestLearnLives(t *testing.T) {
 			500, journal.ContainerExited{Container: "init"},
 			1200, journal.ContainerStarted{Container: "c"}, 1950, ready,
 			60_000, journal.Deleting{Grace: 30}, 60_010, journal.Killing{Cause: "deleted"},
-			62_400, journal.ContainerExited{Container: "c", Signal: 15, ExitCode: 143}),
+			62_400, journal.ContainerExited{Container: "c", Signal: 15, ExitCode: 143,
+				Memory: journal.Memory{Peak: 300 << 20}}),
+		life(web, 0, journal.Bound{Node: "a"}, // at its limit, so that it tells nothing
+			62_400, journal.ContainerExited{Container: "c", Signal: 9, ExitCode: 137,
+				Memory: journal.Memory{Peak: 900 << 20, LimitHits: 7}}),
 		life(web, 0, journal.Bound{Node: "a"}, 1000, journal.ContainerStarted{Container: "c"}, // it crashed first
 			1100, journal.ContainerExited{Container: "c", Signal: 11},
 			5000, journal.ContainerStarted{Container: "c", Restart: 1}, 9000, ready),
@@ -48,6 +52,9 @@ func TestLearnLives(t *testing.T) {
 		w.ExitCode != nil {
 		t.Errorf("web: got %+v, want a start of 1.2 s, 750 ms to be ready, 2.4 s to stop", w)
 	}
+	if w.Memory == nil || w.Memory.String() != "300Mi" || j.Memory != nil {
+		t.Errorf("memory: got %v and %v, want 300Mi of web and none of the job", w.Memory, j.Memory)
+	}
 	if j.Start != nil || j.Run == nil || *j.Run != Fixed(4*time.Second) || j.ExitCode == nil || *j.ExitCode != 3 {
 		t.Errorf("job: got %+v, want 4 s and code 3", j)
 	}
@@ -56,7 +63,7 @@ func TestLearnLives(t *testing.T) {
 // Scripts say how workloads behave; what they leave out stays as it was measured.
 func TestScripts(t *testing.T) {
 	scripts, err := ReadScripts([]byte("deployment/web: {ready: {p50: 5s, p99: 20s}, run: 30s, exitCode: 1, "+
-		"ends: true}\nprod/StatefulSet/db: {start: 7s}\n'*': {stop: 3s}\n"), "shop")
+		"ends: true, memory: 1Gi}\nprod/StatefulSet/db: {start: 7s}\n'*': {stop: 3s}\n"), "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +71,7 @@ func TestScripts(t *testing.T) {
 	m = m.Play(scripts)
 	web, db := m.ByOwner["shop/Deployment/web"], m.ByOwner["prod/StatefulSet/db"]
 	if web.Start != Fixed(time.Second) || web.Ready.P99 != 20*time.Second || web.ExitCode != 1 || !web.Ends ||
-		web.Stop != Fixed(3*time.Second) {
+		web.Stop != Fixed(3*time.Second) || web.Memory != 1<<30 {
 		t.Errorf("web: got %+v, want the measured start and what the script says", web)
 	}
 	if db.Start != Fixed(7*time.Second) || db.Ready != Assumed().Ready || db.Ends {

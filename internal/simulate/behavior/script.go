@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 )
 
@@ -58,6 +59,8 @@ type Script struct {
 	Stop     *Span  `json:"stop,omitempty"`
 	Run      *Span  `json:"run,omitempty"`
 	ExitCode *int32 `json:"exitCode,omitempty"`
+	// Memory is the most that a whole Pod takes.
+	Memory *resource.Quantity `json:"memory,omitempty"`
 	// Ends says that containers end by themselves after Run, whatever the restart policy.
 	Ends bool `json:"ends,omitempty"`
 }
@@ -110,6 +113,9 @@ func (s Script) over(t Times) Times {
 	}
 	if s.ExitCode != nil {
 		t.ExitCode = *s.ExitCode
+	}
+	if s.Memory != nil {
+		t.Memory = s.Memory.Value()
 	}
 	t.Ends = t.Ends || s.Ends
 	return t

@@ -25,13 +25,15 @@ type Score struct {
 	Expired  bool   `json:"expired"`  // it was not, and the horizon is over
 	// Left counts the Pods that were to leave and that did, of Leaving: they are gone, or leaving
 	// as long as was foretold
-	Left, Leaving int
+	Left    int `json:"left"`
+	Leaving int `json:"leaving"`
 	// Placed counts the Pods that came to a node where one of their owner was foretold, of Coming
-	Placed, Coming int
-	InOrder        bool          `json:"inOrder"`  // owners' Pods were made in the order foretold
-	Took           time.Duration `json:"took"`     // nanoseconds, from the first Pod made until the last was ready
-	Foretold       time.Duration `json:"foretold"` // the same, as foretold
-	WithinSpread   bool          `json:"withinSpread"`
+	Placed       int           `json:"placed"`
+	Coming       int           `json:"coming"`
+	InOrder      bool          `json:"inOrder"`  // owners' Pods were made in the order foretold
+	Took         time.Duration `json:"took"`     // nanoseconds, from the first Pod made until the last was ready
+	Foretold     time.Duration `json:"foretold"` // the same, as foretold
+	WithinSpread bool          `json:"withinSpread"`
 	// Undone says that it was foretold not to be done within the horizon. Then no time is compared,
 	// and WithinSpread says that some Pod that came is not ready.
 	Undone bool        `json:"undone,omitempty"`

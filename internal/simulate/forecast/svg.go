@@ -22,15 +22,19 @@ const svgStyle = `.waiting{fill:#9aa4b2} .starting{fill:#e0a030} .ready{fill:#3f
 polyline{fill:none;stroke-width:2} polyline.all{stroke:#9aa4b2} polyline.serving{stroke:#3f9b5f}
 `
 
-// WriteSVG draws the lives of the Pods as bars, and below them how many are ready.
+// mostLetters is how many of a line fit into the picture's width.
+const mostLetters = 165
+
+// WriteSVG draws the lives of the Pods as bars, and below them how many are ready; then it says
+// what the text says of loads, of what is held up or does not become ready, and of what helps.
 func (f *Forecast) WriteSVG(w io.Writer) error {
 	end := max(f.end(), time.Second)
 	height := chartTop + rowHeight*len(f.Pods) + 40
 	if len(f.Capacity) > 0 {
 		height += capacityHeight + 40
 	}
-	d := svg.Picture{Title: fmt.Sprintf("%s %s: %s", f.Verb, strings.Join(f.Target, " "), f.Outcome.sentence()),
-		Style: svgStyle}
+	title, least, _ := strings.Cut(f.Sentence(), "\n")
+	d := svg.Picture{Title: title, Style: svgStyle}
 	d.Text("t", 8, 18, d.Title)
 	f.drawAxis(&d, end)
 	for i, p := range f.Pods {
@@ -38,6 +42,19 @@ func (f *Forecast) WriteSVG(w io.Writer) error {
 	}
 	if len(f.Capacity) > 0 {
 		f.drawCapacity(&d, chartTop+rowHeight*len(f.Pods)+30, end)
+	}
+	var said strings.Builder
+	said.WriteString(least + "\n")
+	f.writeLoads(&said)
+	f.writeTroubles(&said)
+	for line := range strings.Lines(said.String()) {
+		if line = strings.TrimRight(line, "\n"); line == "" {
+			continue
+		}
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		d.Add(`<text x="%d" y="%d">%s<title>%s</title></text>`, 8+8*indent, height, svg.Shorten(line[indent:],
+			mostLetters-2*indent), line[indent:])
+		height += rowHeight
 	}
 	return d.Write(w, labelWidth+chartWidth+20, height)
 }

@@ -16,13 +16,18 @@ func (f *Forecast) WriteText(w io.Writer) error {
 	f.writeLoads(&b)
 	f.writePods(&b)
 	f.writeCapacity(&b)
-	f.writeBlocked(&b)
-	f.writePending(&b)
-	for _, n := range f.Notes {
-		fmt.Fprintf(&b, "note: %s\n", n)
-	}
+	f.writeTroubles(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeTroubles tells what is held up, what does not become ready, with what helps, and the notes.
+func (f *Forecast) writeTroubles(b *strings.Builder) {
+	f.writeBlocked(b)
+	f.writePending(b)
+	for _, n := range f.Notes {
+		fmt.Fprintf(b, "note: %s\n", n)
+	}
 }
 
 // Sentence says what is done when and, of a rollout, in a second line, how many Pods are ready at

@@ -78,7 +78,7 @@ func New(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Seed == 0 {
 		o.Seed = 1
 	}
-	c := &Cluster{clock: o.Start, informers: syncinformer.New(), usage: newNodeUsage(o.Usage),
+	c := &Cluster{clock: o.Start, informers: syncinformer.New(), usage: newNodeUsage(o.Usage, o.Model),
 		storage: storage{provisioner: newProvisioner(o.Objects), attacher: newAttacher(o.Objects)}}
 	c.store, c.log = memstore.New(c.Now, o.Seed), &Log{now: c.Now}
 	var err error

@@ -42,10 +42,11 @@ type nodeUsage struct {
 	kills   map[string]int // kills out of memory, by namespace/name of the Pod and container
 }
 
-func newNodeUsage(figures usage.Figures) *nodeUsage {
+func newNodeUsage(figures usage.Figures, lives behavior.Model) *nodeUsage {
 	thresholds, _ := eviction.Thresholds(eviction.Settings{Hard: map[string]string{
 		string(eviction.MemoryAvailable): hardMemory}})
-	return &nodeUsage{model: usage.NewModel(figures), nodes: map[string]eviction.State{}, kills: map[string]int{},
+	return &nodeUsage{model: usage.NewModel(figures, lives), nodes: map[string]eviction.State{},
+		kills:  map[string]int{},
 		config: eviction.Config{Thresholds: thresholds, PressureTransition: 5 * time.Minute}}
 }
 

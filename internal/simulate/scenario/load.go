@@ -101,8 +101,13 @@ func (l *Load) Begin(ctx context.Context, r *Run) error {
 			return fmt.Errorf("no Pod of %s is ready, so that nothing tells its load", t.Object)
 		}
 		if x.loaded.Assumed {
+			instead := "their requests are taken for it"
+			if x.loaded.Learnt {
+				instead = "of CPU their requests are taken for it, of memory the most that Pods took which have " +
+					"ended, as the journal tells"
+			}
 			r.Forecast.Notes = append(r.Forecast.Notes, fmt.Sprintf("neither a metrics API nor a kubelet tells what "+
-				"the Pods of %s take: their requests are taken for it", t.Object))
+				"the Pods of %s take: %s", t.Object, instead))
 		}
 		l.loads = append(l.loads, x)
 	}

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/gantry-project/gantry/internal/simulate/behavior"
 	"github.com/gantry-project/gantry/internal/simulate/forecast"
 )
 
@@ -127,7 +128,30 @@ func TestLoadOfMemory(t *testing.T) {
 	}
 }
 
-// What is no change of a load is refused.
+// row: TOO-06
+// Where neither a metrics API nor a kubelet tells what Pods take, the most memory that Pods of the
+// workload took which have ended counts, not what they request; figures of running Pods go before
+// it.
+func TestMemoryIsLearntFromLives(t *testing.T) {
+	d := deployment("web", 2, "100m")
+	d.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = resource.MustParse("1Gi")
+	in := input(append(nodes("8"), d)...)
+	in.Model.ByOwner = map[string]behavior.Times{"default/Deployment/web": behavior.Assumed()}
+	lived := behavior.Script{Memory: new(resource.MustParse("300Mi"))}
+	in.Model = in.Model.Play(map[string]behavior.Script{"default/Deployment/web": lived})
+	f := simulate(t, in, load(t, "deployment/web=2x"))
+	if l := f.Loads[0]; l.MemoryBefore != 600<<20 || l.Memory != 1200<<20 || l.CPUBefore != 200 || l.Measured {
+		t.Errorf("got %+v, want 600Mi before and 1200Mi after, of CPU the requests of 200m, and not measured", l)
+	}
+	if !strings.Contains(strings.Join(f.Notes, "\n"), "of memory the most that Pods took") {
+		t.Errorf("got notes %q, want one that memory is what the journal tells", f.Notes)
+	}
+	in.Model.ByOwner = nil
+	if l := simulate(t, in, load(t, "deployment/web=2x")).Loads[0]; l.MemoryBefore != 2<<30 {
+		t.Errorf("got %+v without lives, want the requests of 2Gi before", l)
+	}
+}
+
 // A workload has one change: of two the first would be told and not be true.
 func TestALoadNamesAWorkloadOnce(t *testing.T) {
 	web, err := ParseLoad("deployment/web=2x", "default")
@@ -140,6 +164,7 @@ func TestALoadNamesAWorkloadOnce(t *testing.T) {
 	}
 }
 
+// What is no change of a load is refused.
 func TestWrongLoads(t *testing.T) {
 	for _, arg := range []string{"deployment/web", "deployment/web=", "deployment/web=-100%", "deployment/web=0x",
 		"deployment/web=+NaN%", "deployment/web=-5m", "web=2x", "deployment/web=1e99x", "deployment/web=50%"} {

@@ -103,7 +103,7 @@ type Image struct {
 }
 
 // Verb implements Change.
-func (*Image) Verb() string { return "image" }
+func (*Image) Verb() string { return "set image" }
 
 // Target implements Change.
 func (i *Image) Target() []string {

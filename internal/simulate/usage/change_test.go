@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gantry-project/gantry/internal/simulate/behavior"
 )
 
 func TestChangesAreRead(t *testing.T) {
@@ -31,7 +33,8 @@ func TestLoadsStayNumbers(t *testing.T) {
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}},
 		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady,
 			Status: corev1.ConditionTrue}}}}
-	m := NewModel(Figures{"ns/a": {"c": {CPU: 1 << 40, Memory: 1 << 50}, "later": {CPU: 7, Memory: 9}}})
+	m := NewModel(Figures{"ns/a": {"c": {CPU: 1 << 40, Memory: 1 << 50}, "later": {CPU: 7, Memory: 9}}},
+		behavior.Model{})
 	m.PodChanged(nil, p)
 	got := m.Load("ns/StatefulSet/web", []*corev1.Pod{p}, Change{Factor: 1e6})
 	if got.After.CPU <= 0 || got.After.Memory <= 0 {

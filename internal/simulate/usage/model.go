@@ -32,15 +32,16 @@ type Figures map[string]map[string]Amounts
 // Model knows what containers take. One goroutine uses it.
 type Model struct {
 	figures Figures
+	lives   behavior.Model                // tells the memory of owners of whose Pods no figure tells
 	byOwner map[string]map[string]Amounts // the mean of an owner's Pods, by behavior.OwnerKey
 	loads   map[string]map[string]Amounts // what an owner's Pods take together
 	ready   map[string]map[types.UID]bool // Pods by owner
 	assumes bool                          // what was not measured is what was requested
 }
 
-// NewModel returns a Model for Pods of which figures tell.
-func NewModel(figures Figures) *Model {
-	return &Model{figures: figures, byOwner: map[string]map[string]Amounts{},
+// NewModel returns a Model for Pods of which figures tell, or of whose memory lives do.
+func NewModel(figures Figures, lives behavior.Model) *Model {
+	return &Model{figures: figures, lives: lives, byOwner: map[string]map[string]Amounts{},
 		loads: map[string]map[string]Amounts{}, ready: map[string]map[types.UID]bool{}}
 }
 
@@ -101,7 +102,24 @@ func (m *Model) base(p *corev1.Pod, c *corev1.Container) Amounts {
 	if a, ok := m.byOwner[behavior.OwnerKey(p)][c.Name]; ok {
 		return a
 	}
-	return Amounts{c.Resources.Requests.Cpu().MilliValue(), c.Resources.Requests.Memory().Value()}
+	return Amounts{c.Resources.Requests.Cpu().MilliValue(), m.memory(p, c)}
+}
+
+// memory is a container's part of the memory that lives tell of its Pod: as its request is to those
+// of the others, without any all alike. It is the request where lives tell nothing.
+func (m *Model) memory(p *corev1.Pod, c *corev1.Container) int64 {
+	whole, own, all := m.lives.MemoryOf(p), c.Resources.Requests.Memory().Value(), int64(0)
+	if whole == 0 {
+		return own
+	}
+	beside := running(p)
+	for _, x := range beside {
+		all += x.Resources.Requests.Memory().Value()
+	}
+	if all == 0 {
+		return whole / int64(len(beside))
+	}
+	return saturated(float64(whole) * float64(own) / float64(all))
 }
 
 // Of returns what the containers of a Pod take, those that run beside each other, by name. Of a Pod
@@ -147,6 +165,7 @@ type Loaded struct {
 	Before, After Amounts
 	Pods          int  // ready ones
 	Assumed       bool // nothing was measured: requests were taken
+	Learnt        bool // of Assumed: but memory is what lives tell
 	Containers    map[string]Amounts
 }
 
@@ -162,7 +181,7 @@ func (m *Model) Load(owner string, pods []*corev1.Pod, c Change) Loaded {
 		}
 		out.Pods++
 		if _, ok := m.figures[p.Namespace+"/"+p.Name]; !ok && m.byOwner[owner] == nil {
-			out.Assumed = true
+			out.Assumed, out.Learnt = true, m.lives.MemoryOf(p) > 0
 		}
 		for _, container := range running(p) {
 			sums[container.Name] = sums[container.Name].plus(m.base(p, container))
