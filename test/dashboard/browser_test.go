@@ -9,14 +9,20 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
 
@@ -36,7 +42,47 @@ type site struct {
 	cert   tls.Certificate
 
 	entered int // how often a session had to be begun
+	writes  writes
 }
+
+// writes are requests that reached the API server and are no reads. Safe for concurrent use.
+type writes struct {
+	mu   sync.Mutex
+	asks []string
+	all  int // requests, with the reads
+}
+
+// actsInAContainer are GETs that do something in a container.
+var actsInAContainer = regexp.MustCompile(`/(exec|attach|portforward|run)(/|$)`)
+
+// watched is a transport that notes writes; dry runs are none.
+func (w *writes) watched(to http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		w.mu.Lock()
+		w.all++
+		if (r.Method != http.MethodGet || actsInAContainer.MatchString(r.URL.Path)) &&
+			r.URL.Query().Get("dryRun") != metav1.DryRunAll {
+			w.asks = append(w.asks, r.Method+" "+r.URL.RequestURI())
+		}
+		w.mu.Unlock()
+		return to.RoundTrip(r)
+	})
+}
+
+// report fails the test when the page wrote, or when nothing went this way.
+func (w *writes) report(t *testing.T) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.asks) > 0 {
+		t.Errorf("the page sent %q, want nothing but reads and dry runs", w.asks)
+	}
+	t.Logf("the page sent %d requests to the API server", w.all)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // serve starts the page of a cluster. Each person is impersonated, as RBAC knows it.
 func serve(t *testing.T, c *testcluster.Cluster) *site {
@@ -58,11 +104,15 @@ func serve(t *testing.T, c *testcluster.Cluster) *site {
 	config := func(i page.Identity) *rest.Config {
 		cfg := rest.CopyConfig(c.Config)
 		cfg.Impersonate = rest.ImpersonationConfig{UserName: i.Name, Groups: i.Groups}
+		cfg.Wrap(s.writes.watched)
 		return cfg
 	}
 	s.server = page.New(page.Options{Key: seal, Cluster: "testcluster", Simulate: simulateHere, Config: config})
 	s.start()
-	t.Cleanup(func() { s.stop() })
+	t.Cleanup(func() {
+		s.stop()
+		s.writes.report(t)
+	})
 	return s
 }
 
@@ -214,6 +264,39 @@ func (b *tab) text(what string) time.Duration {
 		b.t.Fatal(err)
 	}
 	return b.until("the text "+what, "document.getElementById('main').innerText.includes("+string(raw)+")")
+}
+
+// slide moves a slider of the view.
+func (b *tab) slide(name string, to int) {
+	b.t.Helper()
+	b.run(script(fmt.Sprintf(`(() => { const r = document.querySelector('input[type=range][name=%s]');
+		r.value = %d; r.dispatchEvent(new Event('input', { bubbles: true })); })()`, name, to)))
+}
+
+// mainThread says how long the page's main thread has worked, as the browser reports it: scripts,
+// styles, layout and paint, in the thread's own CPU time, which other work of the machine leaves
+// alone.
+func (b *tab) mainThread() time.Duration {
+	b.t.Helper()
+	metrics, err := chromedp.Run(b.ctx, func(ctx context.Context, t *chromedp.Target) ([]*performance.Metric, error) {
+		_, err := cdp.Call(ctx, t, performance.Enable,
+			performance.EnableParams{TimeDomain: performance.EnableTimeDomainThreadTicks})
+		if err != nil {
+			return nil, err
+		}
+		out, err := cdp.Call(ctx, t, performance.GetMetrics, cdp.Empty{})
+		return out.Metrics, err
+	})
+	if err != nil {
+		b.t.Fatalf("browser: %v, want no error", err)
+	}
+	for _, m := range metrics {
+		if m.Name == "TaskDuration" {
+			return time.Duration(m.Value * float64(time.Second))
+		}
+	}
+	b.t.Fatalf("browser: got metrics %v, want TaskDuration", metrics)
+	return 0
 }
 
 // script is an action that runs a script.

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -118,10 +119,74 @@ func TestEachViewShowsItsObjects(t *testing.T) {
 	b.run(script(`(() => { const r = document.querySelector('input[name=capacity]'); r.value = 2560;
 		r.dispatchEvent(new Event('input', { bubbles: true })); })()`))
 	b.text("default/besteffort goes, for memory.available")
+	evictionSliders(b)
 
 	b.view("#/packet?from=pod%2Fdefault%2Fweb-2&to=service%2Fdefault%2Fweb%3A80&protocol=tcp")
 	b.until("a verdict", `document.querySelector('[data-verdict]')`)
 	b.until("the steps", `document.querySelectorAll('.path li').length >= 3`)
+	b.picture("dashboard-packet")
+}
+
+// evictionSliders moves thresholds and usages of a node of which nobody has to go: the victims and
+// what is said of them follow.
+func evictionSliders(b *tab) {
+	b.t.Helper()
+	const goes = "default/%s goes, for memory.available"
+	calm := func() {
+		b.t.Helper()
+		for name, to := range map[string]int{"capacity": 4096, "hard": 100, "soft": 512, "besteffort": 512,
+			"burstable": 1024} {
+			b.slide(name, to)
+		}
+		b.text("nobody goes within")
+	}
+	calm()
+	b.slide("besteffort", 2048) // usage
+	b.text(fmt.Sprintf(goes, "besteffort"))
+	calm()
+	b.slide("burstable", 3072)
+	b.text(fmt.Sprintf(goes, "burstable"))
+	calm()
+	b.slide("hard", 1568) // thresholds
+	b.text(fmt.Sprintf(goes, "burstable"))
+	b.text("1568Mi (hard)")
+	calm()
+	b.slide("soft", 1568)
+	b.slide("grace", 120)
+	b.text(fmt.Sprintf(goes, "burstable"))
+	b.text("1568Mi (soft, 2m0s)")
+}
+
+// Each remedy of the view Why has its commands, as gantry why has them, and a button that copies
+// each of them whole.
+func TestRemediesAreCopied(t *testing.T) {
+	c := cluster(t)
+	b := newTab(t, serve(t, c), 1280, 860)
+	b.enter(admin)
+	create(t, c, pod("huge", "web", "500"))
+	b.until("the Pod without a node", blocks("unscheduled")+" === 1")
+	b.view("#/why/default/pod/huge")
+	b.text("What you can do")
+	want := value[[]string](b, `fetch('/api/why?namespace=default&subject=pod/huge').then((r) => r.json()).then((a) =>
+		a.fixes.flatMap((f) => [f.config, f.amend && f.amend.patch, ...(f.run || [])].filter(Boolean)))`)
+	shown := value[[]string](b, `[...document.querySelectorAll('.copy pre')].map((p) => p.textContent)`)
+	if len(want) == 0 || !slices.Equal(shown, want) {
+		t.Fatalf("got commands %q, want those of the answer %q", shown, want)
+	}
+	// a clipboard of its own: that of a browser without a window may be out of reach
+	b.run(script(`Object.defineProperty(navigator, 'clipboard', { value: {
+		writeText: async (text) => { window.copied = text; } } })`))
+	for i, text := range want {
+		got := value[[]string](b, fmt.Sprintf(`(async () => {
+			const button = document.querySelectorAll('.copy button')[%d];
+			button.click();
+			await new Promise((later) => setTimeout(later, 0));
+			return [window.copied, button.textContent, button.getAttribute('aria-label').slice(0, 12)];
+		})()`, i))
+		if label := fmt.Sprintf("Copy %.7s", text); got[0] != text || got[1] != "Copied" || got[2] != label {
+			t.Errorf("button %d: got %q, want the clipboard %q, Copied, and the label %q", i, got, text, label)
+		}
+	}
 }
 
 // A change of the cluster is drawn within a second, also when the page was open for a while. The
@@ -185,6 +250,23 @@ func TestForesight(t *testing.T) {
 		r.dispatchEvent(new Event('input', { bubbles: true })); })()`))
 	b.text("ready Pods: at least 2 of 4")
 	b.until("capacity", `document.querySelectorAll('table').length === 2`)
+	// more surge: all four new Pods come at once, and the time line is shorter
+	b.slide("unavailable", 0)
+	b.text("ready Pods: at least 4 of 4")
+	b.text("--max-surge=25% --max-unavailable=0%")
+	took := func() float64 {
+		b.t.Helper()
+		return value[float64](b, `(() => { const m = document.getElementById('main').innerText.match(
+			/done after (?:(\d+):)?([\d.]+)/); return 60 * (m[1] || 0) + Number(m[2]); })()`)
+	}
+	slow := took()
+	b.slide("surge", 100)
+	b.text("--max-surge=100% --max-unavailable=0%")
+	b.until("eight Pods at once", `[...document.querySelectorAll('table')[1].tBodies[0].rows].some((r) =>
+		r.cells[1].textContent === '8')`)
+	if fast := took(); slow < 3*fast {
+		t.Errorf("got %.1f s with a surge of one Pod and %.1f s with one of all four, want four times as long", slow, fast)
+	}
 }
 
 // What the API server forbids a person is shown as forbidden, and seen once it is allowed.
@@ -314,7 +396,7 @@ func TestSizeAndFirstPaint(t *testing.T) {
 		t.Errorf("all views load %d bytes, want at most 150,000", size)
 	}
 	best := time.Hour
-	for n := 0; n < 12 && best > time.Second; n++ { // the machine may be busy with other tests
+	for n := 0; n < 12 && best > mostPaint; n++ { // the machine may be busy with other tests
 		b.blank()
 		b.open(b.site.address)
 		b.until("a paint", `performance.getEntriesByName('first-contentful-paint').length === 1`)
@@ -322,10 +404,13 @@ func TestSizeAndFirstPaint(t *testing.T) {
 			`performance.getEntriesByName('first-contentful-paint')[0].startTime`)*float64(time.Millisecond)))
 	}
 	t.Logf("%d bytes in all, first paint after %s", size, best.Round(time.Millisecond))
-	if best > time.Second {
-		t.Errorf("the first paint came after %s", best)
+	if best > mostPaint {
+		t.Errorf("the first paint came after %s at best, want %s at most", best, mostPaint)
 	}
 }
+
+// mostPaint is how long a page may take to its first paint, when the machine leaves it alone.
+const mostPaint = 300 * time.Millisecond
 
 // fiveThousand makes 100 nodes without kubelets and 5,000 Pods on them.
 func fiveThousand(t *testing.T) *testcluster.Cluster {
@@ -360,6 +445,9 @@ func fiveThousand(t *testing.T) *testcluster.Cluster {
 	return c
 }
 
+// mostPods is how long a page may take until 5,000 Pods are on it.
+const mostPods = 5 * time.Second
+
 // A cluster of 5,000 Pods: when the page paints first, and when the Pods are on it. The quickest of
 // a few counts: the others met other work of the machine.
 func TestFirstPaintWithManyPods(t *testing.T) {
@@ -369,7 +457,7 @@ func TestFirstPaintWithManyPods(t *testing.T) {
 	milliseconds := func(expression string) time.Duration {
 		return time.Duration(value[float64](b, expression) * float64(time.Millisecond))
 	}
-	for n := 0; n < 12 && (n < 5 || painted > time.Second); n++ {
+	for n := 0; n < 12 && (n < 3 || paint > mostPaint || painted > mostPods); n++ {
 		b.blank()
 		b.open(b.site.address)
 		b.until("all Pods", `document.querySelector('#main > div')?.board?.pods.size === 5000 &&
@@ -380,45 +468,56 @@ func TestFirstPaintWithManyPods(t *testing.T) {
 	load, _ := os.ReadFile("/proc/loadavg")
 	t.Logf("first paint after %s, 5,000 Pods after %s; load average %s", paint.Round(time.Millisecond),
 		painted.Round(time.Millisecond), load)
-	if paint > time.Second || painted > 10*time.Second {
-		t.Errorf("the page was painted after %s and its Pods after %s", paint, painted)
+	if paint > mostPaint || painted > mostPods {
+		t.Errorf("the page was painted after %s and its Pods after %s at best, want %s and %s at most", paint, painted,
+			mostPaint, mostPods)
 	}
 }
 
-// 5,000 Pods that change all the time are drawn within the time of a frame.
+// 5,000 Pods, of which 100 change at each frame, are drawn at 60 frames a second: all that the
+// page's main thread does for a frame (the change, what waits, layout and paint) takes less than its
+// 16.7 ms, in the middle of seven rounds.
 func TestManyPods(t *testing.T) {
 	c := testcluster.Start(t, testcluster.WithNodes())
 	b := newTab(t, serve(t, c), 1280, 860)
 	b.enter(admin)
 	b.until("live", `document.querySelector('#link[data-live]')`)
-	ms := value[[]float64](b, `(async () => {
-		const board = document.querySelector('#main > div').board, states = ['ready', 'starting', 'failing',
-			'notready'];
-		const nodes = {}, pods = {};
+	b.run(script(`(() => {
+		const view = document.querySelector('#main > div'), nodes = {};
+		window.pods = {};
 		for (let i = 0; i < 100; i++) nodes['n' + i] = { n: 'n' + i, c: 32000, m: 2 ** 36, p: 110, ok: true, v: 'v1' };
 		for (let i = 0; i < 5000; i++) pods['u' + i] = { u: 'u' + i, ns: 'a', n: 'p' + i, node: 'n' + i % 100,
 			s: 'ready', c: 100, m: 2 ** 26 };
-		board.change('nodes', { full: true, set: nodes }); board.change('pods', { full: true, set: pods });
-		const spent = [];
-		for (let k = 0; k < 60; k++) {
-			const set = {};
-			for (let i = 0; i < 100; i++) { const p = pods['u' + (k * 100 + i) % 5000]; set[p.u] = { ...p,
-				s: states[k % 4] }; }
-			await new Promise(requestAnimationFrame);
-			const begin = performance.now();
-			board.change('pods', { set }); board.paint();
-			spent.push(performance.now() - begin);
-		}
-		spent.sort((a, b) => a - b);
-		const begin = performance.now();
-		for (let k = 0; k < 120; k++) { board.dirty(true); await new Promise(requestAnimationFrame); }
-		return [spent[0], spent[30], 120000 / (performance.now() - begin)];
-	})()`)
+		view.take('nodes')({ full: true, set: nodes });
+		view.take('pods')({ full: true, set: pods });
+	})()`))
+	b.until("all Pods", `document.querySelector('#main > div').board.rows.length === 100`)
+	const frames, rounds = 60, 7
+	const limit = time.Second / 60
+	var work []time.Duration
+	fastest := 0.0
+	for range rounds {
+		before := b.mainThread()
+		fastest = max(fastest, value[float64](b, fmt.Sprintf(`(async () => {
+			const view = document.querySelector('#main > div'), states = ['ready', 'starting', 'failing', 'notready'];
+			const begin = performance.now(), painted = view.board.frames;
+			for (let k = 0; k < %d; k++) {
+				const set = {};
+				for (let i = 0; i < 100; i++) { const p = pods['u' + (k * 100 + i) %% 5000]; set[p.u] = { ...p,
+					s: states[k %% 4] }; }
+				view.take('pods')({ set });
+				await new Promise(requestAnimationFrame);
+			}
+			return 1000 * (view.board.frames - painted) / (performance.now() - begin);
+		})()`, frames)))
+		work = append(work, (b.mainThread()-before)/frames)
+	}
+	slices.Sort(work)
 	load, _ := os.ReadFile("/proc/loadavg")
-	t.Logf("a change of 100 of 5,000 Pods is laid out and painted in %.1f ms at best, %.1f ms in the middle; %.0f "+
-		"frames a second; load average %s", ms[0], ms[1], ms[2], load)
-	if ms[0] > 1000.0/60 {
-		t.Errorf("a frame takes %.1f ms at best, want at most 16.7", ms[0])
+	t.Logf("a frame takes %s to %s of the main thread, %s in the middle; %.0f frames a second at best; load average %s",
+		work[0], work[rounds-1], work[rounds/2], fastest, load)
+	if work[rounds/2] > limit {
+		t.Errorf("a frame takes %s of the main thread in the middle, want at most %s", work[rounds/2], limit)
 	}
 }
 

@@ -40,14 +40,17 @@ export async function api(path, query = {}, body = undefined, signal = undefined
           signal,
         };
   const ask = () => fetch(`/api/${path}${q.size ? `?${q}` : ''}`, how);
-  // browsers drop what is under way when a network interface of the machine comes or goes
-  const res = await ask().catch(async (err) => {
-    if (how.method !== 'GET' || err.name === 'AbortError') throw err;
+  // browsers drop what is under way when a network interface of the machine comes or goes; what
+  // only reads or computes is asked again
+  const repeatable = how.method === 'GET' || path.startsWith('whatif/');
+  const again = async (err, left) => {
+    if (!left || !repeatable || err.name === 'AbortError') throw err;
     await new Promise((later) => {
       setTimeout(later, 300);
     });
-    return ask();
-  });
+    return ask().catch((e) => again(e, left - 1));
+  };
+  const res = await ask().catch((err) => again(err, 3));
   if (res.status === 204) return null;
   let data;
   try {

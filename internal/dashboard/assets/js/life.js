@@ -192,7 +192,12 @@ function one(box, answer, scale, pod) {
       r.bar.style.left = `${x}%`;
       r.bar.style.width = `${w}%`;
       const after = Math.max(x + w, 0);
-      if (after > 82) {
+      const inside = after > 82 && x < 18; // there is no room beside the bar
+      r.took.classList.toggle('inside', inside);
+      if (inside) {
+        r.took.style.left = 'auto';
+        r.took.style.right = `${Math.max(0, 100 - after)}%`;
+      } else if (after > 82) {
         r.took.style.left = 'auto';
         r.took.style.right = `${Math.max(0, Math.min(100, 100 - Math.max(x, 0)))}%`;
       } else {

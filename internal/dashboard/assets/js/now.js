@@ -169,9 +169,10 @@ export function draw(root, at) {
             pods
               .sort((a, b) => (`${a.ns}/${a.n}` < `${b.ns}/${b.n}` ? -1 : 1))
               .slice(0, 6)
-              .flatMap((p) => [
+              .flatMap((p, i) => [
+                i ? ', ' : '',
                 el('a', { href: link('why', p), text: `${p.ns}/${p.n}` }),
-                el('span', { class: 'quiet', text: ` for ${ago(Date.parse(p.t), Date.now())}, ` }),
+                el('span', { class: 'quiet', text: ` for ${ago(Date.parse(p.t), Date.now())}` }),
               ]),
             pods.length > 6 ? ` and ${pods.length - 6} more` : '',
           ),
@@ -235,6 +236,12 @@ export function draw(root, at) {
         ),
       ),
     );
+  const take = (kind) => (d) => {
+    denials.delete(kind);
+    tell();
+    board.change(kind, d);
+    refresh();
+  };
   const end = stream(
     'now',
     { namespace },
@@ -247,18 +254,8 @@ export function draw(root, at) {
         status.textContent = 'the server does not answer; trying again';
         delete status.dataset.live;
       },
-      nodes: (d) => {
-        denials.delete('nodes');
-        tell();
-        board.change('nodes', d);
-        refresh();
-      },
-      pods: (d) => {
-        denials.delete('pods');
-        tell();
-        board.change('pods', d);
-        refresh();
-      },
+      nodes: take('nodes'),
+      pods: take('pods'),
       usage: (d) => {
         denials.delete('usage');
         tell();
@@ -284,7 +281,7 @@ export function draw(root, at) {
     table,
     overview,
   );
-  root.board = board; // for who looks from outside
+  Object.assign(root, { board, take }); // for who looks from outside
   return () => {
     end();
     board.close();

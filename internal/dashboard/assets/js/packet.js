@@ -7,7 +7,6 @@ export function draw(root, at, session) {
   const q = at.query;
   const from = podInput('From', q.get('from') || '', {
     placeholder: 'pod/NAMESPACE/NAME, node/NAME or an address',
-    list: 'froms',
     size: 30,
   });
   const to = podInput('To', q.get('to') || '', {

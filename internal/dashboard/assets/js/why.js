@@ -166,7 +166,7 @@ function findings(list, cause) {
                 class: f.severity === 'broken' ? 'bad' : f.severity === 'threat' ? 'maybe' : '',
                 text: f.severity,
               }),
-              el('td', { text: `${(f.object.kind || '').toLowerCase()}/${f.object.name || ''}` }),
+              el('td', { class: 'name', text: `${(f.object.kind || '').toLowerCase()}/${f.object.name || ''}` }),
               el('td', { class: 'mono', text: f.field || '' }),
               el('td', { text: f.message }),
             ),
@@ -175,6 +175,11 @@ function findings(list, cause) {
       ),
     ),
   );
+}
+
+// broken is a plugin's name that may be broken between its words.
+function broken(name) {
+  return name.split(/(?<=[a-z])(?=[A-Z])/).flatMap((word, i) => (i ? [el('wbr'), word] : [word]));
 }
 
 // board draws the last attempt to place the Pod: nodes by plugins, with points or the refusal.
@@ -263,8 +268,8 @@ export function board(b) {
             'tr',
             {},
             el('th', { scope: 'col', text: 'Node' }),
-            filters.map((n) => el('th', { scope: 'col', text: `${n} refuses` })),
-            plugins.map((n) => el('th', { scope: 'col', text: `${n} ×${weights[n]}` })),
+            filters.map((n) => el('th', { scope: 'col' }, broken(n), ' refuses')),
+            plugins.map((n) => el('th', { scope: 'col' }, broken(n), ` ×${weights[n]}`)),
             scores.length
               ? el('th', { scope: 'col', text: 'Total' })
               : el('th', { scope: 'col', text: 'Why' }),
