@@ -162,7 +162,7 @@ func terminatingContainers(a *Answer, in In, running []container) {
 	a.Cause += "."
 	if left := in.Pod.DeletionTimestamp.Sub(in.Now); left > 0 {
 		a.Next = fmt.Sprintf("what still runs in %s is killed", ago(left))
-		a.Facts = append(a.Facts, fmt.Sprintf("of the grace period of %ds %s are left", grace, ago(left)))
+		a.Facts = append(a.Facts, fmt.Sprintf("of the grace period of %d s %s are left", grace, ago(left)))
 	} else {
 		a.Next = fmt.Sprintf("the grace period ended %s ago: the runtime is being asked to kill", ago(-left))
 	}

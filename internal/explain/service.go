@@ -133,7 +133,8 @@ func serviceFails(a *Answer, in In, q serviceDependency) bool {
 	}
 	if spec := &in.Pod.Spec; spec.DNSPolicy == corev1.DNSClusterFirst && pod.DNSPolicy(spec) == corev1.DNSDefault {
 		a.Cause = fmt.Sprintf("%s cannot resolve %s because the Pod uses hostNetwork with dnsPolicy ClusterFirst, "+
-			"which then means Default: it asks the node's own name server instead of the cluster's.",
+			"which then means Default: it asks the node's own name server instead of the cluster's, which "+
+			"ClusterFirstWithHostNet would ask.",
 			q.who(), q.host)
 		if in.NamespaceContext.Ready[s.Name] > 0 {
 			a.Cause += fmt.Sprintf(" Service %s is fine and has %d ready behind it.", s.Name,

@@ -55,7 +55,11 @@ func probePending(a *Answer, in In, c container, lead string) bool {
 	if requested && pr.Result != "success" {
 		w := diagnoseProbe(in, c.spec, withSockets(in, pr))
 		a.Cause = fmt.Sprintf("%s: the %s probe of container %s %s.", lead, pr.Probe, c.spec.Name, w.text)
-		a.Facts = append(a.Facts, fmt.Sprintf("%d failures in a row, the last %s ago: %s", pr.Count,
+		allowed := ""
+		if p != nil && pr.Probe == "startup" {
+			allowed = fmt.Sprintf(" of %d that failureThreshold allows", p.FailureThreshold)
+		}
+		a.Facts = append(a.Facts, fmt.Sprintf("%d failures in a row%s, the last %s ago: %s", pr.Count, allowed,
 			ago(in.Now.Sub(at)), strings.TrimSuffix(pr.Message, ".")))
 		a.Next = "the probe asks again each period; the Pod gets no traffic from Services meanwhile"
 		if pr.Probe == "startup" && p != nil {

@@ -87,7 +87,7 @@ func pairKinds(seed int64, n int) []kind {
 			all = append(all, together("pair", halves[j], halves[i]))
 		}
 	}
-	return chosen(all, seed, n)
+	return drawn(all, seed, n)
 }
 
 // tripleKinds are n times three breaks, chosen by seed.
@@ -100,11 +100,11 @@ func tripleKinds(seed int64, n int) []kind {
 			}
 		}
 	}
-	return chosen(all, seed, n)
+	return drawn(all, seed, n)
 }
 
-// chosen are n of kinds, by seed.
-func chosen(all []kind, seed int64, n int) []kind {
+// drawn are n of kinds, by seed.
+func drawn(all []kind, seed int64, n int) []kind {
 	rand.New(rand.NewSource(seed)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all[:min(n, len(all))]
 }

@@ -190,6 +190,10 @@ func quantities(c *Cluster, o metav1.Object, self Object) []Finding {
 					"Perhaps %s was meant; m stands for thousandths.", x.c.Name, list.field, q.String(), name,
 					q.Value(),
 					f.Want)
+				if p, ok := o.(*corev1.Pod); ok && p.Status.Phase == corev1.PodPending && p.Spec.NodeName != "" &&
+					list.field == "limits" {
+					f.Severity = Broken // also its volumes in memory are as large as the limit
+				}
 				f.Remedies = []Remedy{{Say: fmt.Sprintf("set it to %s", f.Want), Run: c.replaceCommand(self, f.Field,
 					f.Want)}}
 				out = append(out, f)
