@@ -121,6 +121,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 			k.podWorkers.KillPod(uid, podplan.Termination{Cause: "rejected", Reason: reason, Message: message,
 				RequestedAt: time.Now()})
 		},
+		Operated: func(done volume.Operation) { o.Dependencies.Metrics.VolumeOperationDone(volumeOperation(done)) },
 	})
 	k.restoreVolumesInUse(ctx)
 	k.csi.health = k.newVolumeHealth()

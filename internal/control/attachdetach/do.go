@@ -51,6 +51,7 @@ type controller struct {
 	// by name, as last seen, while they have VolumeAttachments; the worker's alone
 	attached map[string]*v1.PersistentVolume
 	reported map[string]string // last event by volume and Pod; the worker's alone
+	pending  operations        // the worker's alone
 }
 
 // New returns the controller.
@@ -66,7 +67,7 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	c := &controller{d, core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister(),
 		core.Nodes().Lister(),
 		store.CSIDrivers().Lister(), pods.GetIndexer(), attachments.GetIndexer(), map[string]time.Time{},
-		map[string]*v1.PersistentVolume{}, map[string]string{}}
+		map[string]*v1.PersistentVolume{}, map[string]string{}, operations{}}
 	counted.from.Store(c)
 	q := controllerruntime.NewQueue("attachdetach", 1, c.syncHandler)
 	q.Watch(pods, c.keysOfPod)
@@ -152,10 +153,16 @@ func (c *controller) keysOfNode(old, cur runtime.Object) []string {
 
 func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration, error) {
 	in, err := c.in(key)
-	if err != nil || in == nil {
+	if err != nil {
 		return 0, err
 	}
+	if in == nil {
+		count(c.pending.observe(key, nil, c.controllerContext.Time()))
+		return 0, nil
+	}
+	count(c.pending.observe(key, in.Attachments, in.Now))
 	p := Decide(*in)
+	asked := operation{volume: key, driver: in.Volume.Spec.CSI.Driver, began: in.Now}
 	name := UniqueVolumeName(in.Volume)
 	for _, node := range p.TakeOff {
 		if err := c.writeAttached(ctx, node, name, false); err != nil {
@@ -167,6 +174,8 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 		if err := attachments.Delete(ctx, a, metav1.DeleteOptions{}); controllerruntime.IgnoreNotFound(err) != nil {
 			return 0, err
 		}
+		asked.name = volumeDetach
+		c.pending.begin(a, asked)
 		if why := p.Forced[a]; why != "" {
 			forcedDetaches.WithLabelValues(why).Inc()
 		}
@@ -175,6 +184,8 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 		if _, err := attachments.Create(ctx, a, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return 0, err
 		}
+		asked.name = volumeAttach
+		c.pending.begin(a.Name, asked)
 	}
 	for _, node := range p.PutOn {
 		if err := c.writeAttached(ctx, node, name, true); err != nil {

@@ -13,6 +13,7 @@ type Spec struct {
 	PersistentVolume *v1.PersistentVolume // what its claim is bound to; nil for a volume without claim
 	ReadOnly         bool                 // the Pod uses the claim for reading only
 	ClaimSize        *resource.Quantity   // what the claim's status says it has; nil without claim
+	Migrated         bool                 // the API object names a volume plugin that a CSI driver took over
 }
 
 // Name is the PersistentVolume's, or the volume's own when it has no claim.

@@ -84,6 +84,8 @@ type MounterArgs struct {
 	// Attempted is told before a driver is asked to publish the volume, and where; nil is nobody
 	// listens
 	Attempted func(path string)
+	// Began is told of parts that are operations by themselves; Begin calls it
+	Began func(operation string) (end func(error))
 }
 
 // UnmounterArgs is what a Plugin knows of a volume to tear down.

@@ -130,6 +130,8 @@ type rig struct {
 	hangs   time.Duration     // after which a step is said to hang; 0 is the default
 	ended   []string          // Pods that were rejected
 	held    fileDevices
+
+	operations []volume.Operation
 }
 
 // kernel is a kernel with the rig's mounts.
@@ -187,7 +189,8 @@ func (r *rig) start() {
 		Reject: func(uid types.UID, reason, message string) {
 			r.ended = append(r.ended, fmt.Sprint(uid, " ", reason, " ", message))
 		},
-		Node: func(*v1.Pod) volume.NodeView { return volume.NodeView{} }})
+		Operated: func(o volume.Operation) { r.operations = append(r.operations, o) },
+		Node:     func(*v1.Pod) volume.NodeView { return volume.NodeView{} }})
 }
 
 func (r *rig) register() {
