@@ -68,7 +68,8 @@ func newStorageWork(k factory) storageWork {
 		took: k.histogram("storage_operation_duration_seconds", "[BETA] Storage operation duration",
 			operationBuckets, "volume_plugin", "operation_name", "status", "migrated"),
 		overall: k.histogram("volume_operation_total_seconds",
-			"[BETA] Storage operation end to end duration in seconds", operationBuckets, "plugin_name", "operation_name"),
+			"[BETA] Storage operation end to end duration in seconds", operationBuckets, "plugin_name",
+			"operation_name"),
 	}
 }
 

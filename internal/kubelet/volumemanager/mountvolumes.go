@@ -201,6 +201,7 @@ func (f *Manager) setUp(ctx context.Context, pod *v1.Pod, v *v1.Volume, s *podVo
 		args.Begin(volume.OperationVerifyAttached)(nil)
 	}
 	if err := f.setUpSpec(ctx, args, row.Plugin, s); err != nil {
+		f.recordMismatch(spec.PersistentVolume, err)
 		return specError{spec.Name(), spec.Block(), err}
 	}
 	return nil
@@ -253,7 +254,7 @@ func (f *Manager) setUpSpec(ctx context.Context, args volume.MounterArgs, t volu
 	}
 	m.Name, m.Type = v.Name, t.Name()
 	if spec.PersistentVolume != nil {
-		m.Type = "persistentVolumeClaim"
+		m.Type = typeOf(v)
 	}
 	if !again && m.MapPath != "" {
 		f.recordMapped(pod, block, spec.Name())
@@ -264,6 +265,14 @@ func (f *Manager) setUpSpec(ctx context.Context, args volume.MounterArgs, t volu
 	s.ready[v.Name] = mountedVolume{m, t.RequiresRemount(spec), expands, args.Data}
 	delete(s.reported, v.Name)
 	return nil
+}
+
+// typeOf is how a volume with a PersistentVolume is called: by its source, of claims by all alike.
+func typeOf(v *v1.Volume) string {
+	if pod.IsClaim(v) {
+		return "persistentVolumeClaim"
+	}
+	return volume.Kind(v)
 }
 
 // createVolumeSpec is the volume with what is behind its claim.
