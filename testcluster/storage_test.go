@@ -27,11 +27,17 @@ const disks = "disk.example.com"
 // as an external attacher does.
 func startDisks(ctx context.Context, t *testing.T, c *testcluster.Cluster) *csitest.Driver {
 	t.Helper()
-	d := (&csitest.Driver{Name: disks, Capabilities: []csipb.NodeServiceCapability_RPC_Type{
-		csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME}}).Start(t)
+	return startDriver(ctx, t, c, &csitest.Driver{Name: disks})
+}
+
+// startDriver is startDisks with a driver that is not started.
+func startDriver(ctx context.Context, t *testing.T, c *testcluster.Cluster, d *csitest.Driver) *csitest.Driver {
+	t.Helper()
+	d.Capabilities = []csipb.NodeServiceCapability_RPC_Type{csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME}
+	d.Start(t)
 	d.Register(t, filepath.Join(c.KubeletDir("node-1"), "plugins_registry"))
 	if _, err := c.Client.StorageV1().CSIDrivers().Create(ctx, &storagev1.CSIDriver{
-		ObjectMeta: metav1.ObjectMeta{Name: disks}}, metav1.CreateOptions{}); err != nil {
+		ObjectMeta: metav1.ObjectMeta{Name: d.Name}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	attachments := c.Client.StorageV1().VolumeAttachments()
@@ -57,12 +63,19 @@ func startDisks(ctx context.Context, t *testing.T, c *testcluster.Cluster) *csit
 // diskPod makes a PersistentVolume, its claim and a Pod that uses it.
 func diskPod(ctx context.Context, t *testing.T, c *testcluster.Cluster, name string) {
 	t.Helper()
+	volumePod(ctx, t, c, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: disks, VolumeHandle: "vol-" + name}}}})
+}
+
+// volumePod is diskPod with a volume of which name and source are given.
+func volumePod(ctx context.Context, t *testing.T, c *testcluster.Cluster, pv *corev1.PersistentVolume) {
+	t.Helper()
+	name := pv.Name
 	none, one := "", corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
-		AccessModes: modes, Capacity: one, ClaimRef: &corev1.ObjectReference{Namespace: "default", Name: name},
-		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: disks,
-			VolumeHandle: "vol-" + name}}}}
+	pv.Spec.AccessModes, pv.Spec.Capacity = modes, one
+	pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: name}
 	if _, err := c.Client.CoreV1().PersistentVolumes().Create(ctx, pv, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

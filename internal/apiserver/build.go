@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -29,6 +30,7 @@ import (
 	"github.com/gantry-project/gantry/internal/apiserver/registry/autoscaling"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/core"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/journal"
+	"github.com/gantry-project/gantry/internal/apiserver/registry/resource"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/resourcedef"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/services"
 	"github.com/gantry-project/gantry/internal/apiserver/registry/services/portallocator"
@@ -90,6 +92,7 @@ func (b *builder) makeScheme() (err error) {
 	}
 	b.migrationSignal, b.bootstrapped = make(changeSignal, 1), make(chan struct{})
 	b.kinds = Kinds(b.config, b.lookupStorage, b.allocator, b.migrationSignal.Enqueue)
+	resource.AuthorizeStatus(b.kinds, func() authorizer.Authorizer { return b.access.Authorizer })
 	if b.scheme, err = scheme.New(b.kinds, journal.AddToScheme, autoscaling.AddV1); err != nil {
 		return err
 	}

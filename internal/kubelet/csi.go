@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/gantry-project/gantry/internal/kubelet/config"
+	"github.com/gantry-project/gantry/internal/kubelet/metrics"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/csi"
 	"github.com/gantry-project/gantry/internal/kubelet/volumemanager/volumehealth"
@@ -191,4 +192,10 @@ func (k *Kubelet) PendingDriverCalls() (calls []csi.Call, registered []string) {
 	slices.SortFunc(calls, func(a, b csi.Call) int { return a.Since.Compare(b.Since) })
 	slices.Sort(registered)
 	return calls, registered
+}
+
+// volumeOperation is what the metrics are told of an operation.
+func volumeOperation(o volume.Operation) metrics.VolumeOperation {
+	return metrics.VolumeOperation{Plugin: o.Plugin, Driver: o.Driver, Operation: o.Name, Migrated: o.Migrated,
+		Err: o.Err, Took: o.Took, Overall: o.Overall}
 }

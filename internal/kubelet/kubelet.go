@@ -121,6 +121,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 			k.podWorkers.KillPod(uid, podplan.Termination{Cause: "rejected", Reason: reason, Message: message,
 				RequestedAt: time.Now()})
 		},
+		Operated: func(done volume.Operation) { o.Dependencies.Metrics.VolumeOperationDone(volumeOperation(done)) },
 	})
 	k.restoreVolumesInUse(ctx)
 	k.csi.health = k.newVolumeHealth()
@@ -138,7 +139,7 @@ func (k *Kubelet) initializeModules(ctx context.Context) {
 	executor := podactions.New(podactions.Deps{
 		Runtime: countedRuntime{o.Runtime, o.Dependencies.Metrics}, Images: o.Images, Volumes: k.volumeManager,
 		Kernel: podactions.Kernel{Cgroups: &qosContainerManager{Cgroups: o.Dependencies.Cgroups, opts: o.Resources,
-			pods: k.activePods, protected: o.Dependencies.Metrics.ProtectedMemory},
+			pods: k.activePods, allocatable: k.node.allocatable, protected: o.Dependencies.Metrics.ProtectedMemory},
 			Processes: o.Dependencies.Processes},
 		Cluster: k.cluster, UserNamespaces: k.userNamespaces, RuntimeCache: k.pleg,
 		Containers: k.containers, Puller: k.newPuller(ctx), Devices: k.devices, Claims: k.devices.Claims(),

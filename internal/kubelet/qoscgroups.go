@@ -22,6 +22,8 @@ type qosContainerManager struct {
 	Cgroups
 	opts resource.Options
 	pods func() []*v1.Pod // that take part of the node
+	// allocatable is the node's, of which MemoryReserved keeps a part
+	allocatable func() v1.ResourceList
 	// protected is told the bytes that Guaranteed and Burstable Pods keep
 	protected func(min, low int64)
 
@@ -54,7 +56,28 @@ func (t *qosContainerManager) updateCgroups() error {
 	if err := t.update(t.opts.PodsPath(), resource.ForAllPods(pods, t.opts)); err != nil {
 		return err
 	}
-	return t.update(t.opts.QOSPath(v1.PodQOSBurstable), resource.ForBurstable(pods, t.opts))
+	var allocatable v1.ResourceList
+	if t.opts.MemoryReserved != nil {
+		allocatable = t.allocatable()
+	}
+	tiers := resource.ForTiers(pods, allocatable, t.opts)
+	if err := t.updateTier(v1.PodQOSBurstable, tiers.Burstable); err != nil || t.opts.MemoryReserved == nil {
+		return err
+	}
+	return t.updateTier(v1.PodQOSBestEffort, tiers.BestEffort)
+}
+
+// updateTier writes the values of a tier. A limit below what the tier uses may be refused: then it
+// keeps the one it has, until its Pods change.
+func (t *qosContainerManager) updateTier(class v1.PodQOSClass, v resource.Values) error {
+	path := t.opts.QOSPath(class)
+	err := t.update(path, v)
+	if err == nil || v.Memory == nil {
+		return err
+	}
+	klog.Background().Error(err, "Failed to update QoS cgroup configuration", "class", class, "limit", *v.Memory)
+	v.Memory = nil
+	return t.update(path, v)
 }
 
 // update writes the values of a tier that differ from what it has; t.mu is held.

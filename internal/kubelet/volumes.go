@@ -34,7 +34,7 @@ func volumePlugins(m volume.Mounter, o objectCaches, api volumeAPI, v136 bool) v
 	return volume.PluginMgr{
 		{Plugin: emptydir.Plugin{Mounts: m}, Inline: true, FSGroup: true},
 		{Plugin: hostpath.Plugin{V136: v136}, Inline: true, PersistentVolume: true},
-		{Plugin: local.Plugin{}, PersistentVolume: true, FSGroup: true},
+		{Plugin: local.Plugin{Mounts: m}, PersistentVolume: true, FSGroup: true},
 		{Plugin: configmap.New(m, o), Inline: true, FSGroup: true},
 		{Plugin: secret.New(m, o), Inline: true, FSGroup: true},
 		{Plugin: downwardapi.New(m), Inline: true, FSGroup: true},

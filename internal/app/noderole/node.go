@@ -80,6 +80,13 @@ func (n *Role) resources(tree *cgroup.Tree, swapBytes uint64) (kubeletresource.O
 		Swap: kubeletresource.Swap{Limited: n.config.MemorySwap.SwapBehavior == "LimitedSwap", Bytes: int64(swapBytes),
 			Counted: tree.CountsSwap()},
 	}
+	reserved, err := kubeconfig.QOSReserved(n.config)
+	if err != nil {
+		return o, err
+	}
+	if gates.On("QOSReserved") && len(n.config.QOSReserved) > 0 {
+		o.MemoryReserved = &reserved
+	}
 	if f := n.config.MemoryThrottlingFactor; f != nil {
 		o.ThrottlingFactor = *f
 	}

@@ -37,6 +37,8 @@ type In struct {
 	Attachments []*storagev1.VolumeAttachment // of the volume
 	Nodes       func(name string) *v1.Node    // nil: there is no such node
 	Attachable  bool                          // the driver's volumes are attached
+	Inline      bool                          // Volume stands for one of Pods without a claim
+	Migrated    bool                          // the API names an in-tree plugin, which the driver took over
 	// UnwantedSince is since when no Pod of the attachment's node wants the volume; Now when that
 	// is new.
 	UnwantedSince func(attachment string) time.Time
@@ -315,11 +317,15 @@ func attachmentName(handle, driver, node string) string {
 // attachment is the VolumeAttachment of the volume and a node.
 func (in In) attachment(node string) *storagev1.VolumeAttachment {
 	c, name := in.Volume.Spec.CSI, in.Volume.Name
+	source := storagev1.VolumeAttachmentSource{PersistentVolumeName: &name}
+	if in.Inline {
+		source = storagev1.VolumeAttachmentSource{InlineVolumeSpec: &in.Volume.Spec}
+	}
 	return &storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: attachmentName(c.VolumeHandle, c.Driver, node)},
 		Spec: storagev1.VolumeAttachmentSpec{Attacher: c.Driver, NodeName: node,
-			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &name}}}
+			Source: source}}
 }
 
 func (p *Plan) wake(in time.Duration) {

@@ -13,6 +13,7 @@ package attachdetach
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -51,6 +52,7 @@ type controller struct {
 	// by name, as last seen, while they have VolumeAttachments; the worker's alone
 	attached map[string]*v1.PersistentVolume
 	reported map[string]string // last event by volume and Pod; the worker's alone
+	pending  operations        // the worker's alone
 }
 
 // New returns the controller.
@@ -59,14 +61,15 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 	pods, attachments := core.Pods().Informer(), store.VolumeAttachments().Informer()
 	// AddIndexers only fails on a stopped informer, when the process is about to end.
 	claims := func(o any) ([]string, error) { return podutil.ClaimKeys(o), nil }
-	_ = pods.AddIndexers(cache.Indexers{podsByClaim: claims})
+	inline := func(o any) ([]string, error) { return slices.Collect(maps.Keys(inlineVolumes(o))), nil }
+	_ = pods.AddIndexers(cache.Indexers{podsByClaim: claims, podsByInline: inline})
 	_ = attachments.AddIndexers(cache.Indexers{attachmentsByName: func(o any) ([]string, error) {
 		return volumeOf(o), nil
 	}})
 	c := &controller{d, core.PersistentVolumeClaims().Lister(), core.PersistentVolumes().Lister(),
 		core.Nodes().Lister(),
 		store.CSIDrivers().Lister(), pods.GetIndexer(), attachments.GetIndexer(), map[string]time.Time{},
-		map[string]*v1.PersistentVolume{}, map[string]string{}}
+		map[string]*v1.PersistentVolume{}, map[string]string{}, operations{}}
 	counted.from.Store(c)
 	q := controllerruntime.NewQueue("attachdetach", 1, c.syncHandler)
 	q.Watch(pods, c.keysOfPod)
@@ -89,8 +92,13 @@ func New(d controllerruntime.ControllerContext) controllerruntime.Runner {
 }
 
 func volumeOf(o any) []string {
-	if a, ok := o.(*storagev1.VolumeAttachment); ok && a.Spec.Source.PersistentVolumeName != nil {
+	a, ok := o.(*storagev1.VolumeAttachment)
+	switch {
+	case !ok:
+	case a.Spec.Source.PersistentVolumeName != nil:
 		return []string{*a.Spec.Source.PersistentVolumeName}
+	case inlineOf(a) != "":
+		return []string{inlineOf(a)}
 	}
 	return nil
 }
@@ -114,6 +122,7 @@ func (c *controller) keysOfPod(old, cur runtime.Object) []string {
 				out = append(out, claim.Spec.VolumeName)
 			}
 		}
+		out = slices.AppendSeq(out, maps.Keys(inlineVolumes(pod)))
 	}
 	return out
 }
@@ -152,10 +161,16 @@ func (c *controller) keysOfNode(old, cur runtime.Object) []string {
 
 func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration, error) {
 	in, err := c.in(key)
-	if err != nil || in == nil {
+	if err != nil {
 		return 0, err
 	}
+	if in == nil {
+		count(c.pending.observe(key, nil, c.controllerContext.Time()))
+		return 0, nil
+	}
+	count(c.pending.observe(key, in.Attachments, in.Now))
 	p := Decide(*in)
+	asked := operation{volume: key, driver: in.Volume.Spec.CSI.Driver, migrated: in.Migrated, began: in.Now}
 	name := UniqueVolumeName(in.Volume)
 	for _, node := range p.TakeOff {
 		if err := c.writeAttached(ctx, node, name, false); err != nil {
@@ -167,6 +182,8 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 		if err := attachments.Delete(ctx, a, metav1.DeleteOptions{}); controllerruntime.IgnoreNotFound(err) != nil {
 			return 0, err
 		}
+		asked.name = volumeDetach
+		c.pending.begin(a, asked)
 		if why := p.Forced[a]; why != "" {
 			forcedDetaches.WithLabelValues(why).Inc()
 		}
@@ -175,6 +192,8 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 		if _, err := attachments.Create(ctx, a, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 			return 0, err
 		}
+		asked.name = volumeAttach
+		c.pending.begin(a.Name, asked)
 	}
 	for _, node := range p.PutOn {
 		if err := c.writeAttached(ctx, node, name, true); err != nil {
@@ -195,11 +214,8 @@ func (c *controller) in(key string) (*In, error) {
 	for _, o := range found {
 		in.Attachments = append(in.Attachments, o.(*storagev1.VolumeAttachment))
 	}
-	if in.Volume, err = c.volume(key, in.Attachments); err != nil || in.Volume == nil || in.Volume.Spec.CSI == nil {
+	if err := c.addVolume(in, key); err != nil || in.Volume == nil || in.Volume.Spec.CSI == nil {
 		return nil, err
-	}
-	if _, err := c.volumes.Get(key); err == nil { // one that is gone is attached no more
-		in.Attachable = c.attaches(in.Volume.Spec.CSI.Driver)
 	}
 	slices.SortFunc(in.Attachments, func(a, b *storagev1.VolumeAttachment) int {
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
@@ -213,29 +229,37 @@ func (c *controller) in(key string) (*In, error) {
 	return in, c.addPods(in)
 }
 
-// volume is the PersistentVolume, or, while one that was removed by force is still attached, what
-// is known of it: what the controller has seen, or else what attachments, nodes and its claim tell.
-// Nil is nothing.
-func (c *controller) volume(key string, found []*storagev1.VolumeAttachment) (*v1.PersistentVolume, error) {
-	v, err := c.volumes.Get(key)
+// addVolume adds the volume as its CSI driver sees it, or, while one that was removed by force is
+// still attached, what is known of it: what the controller has seen, or else what attachments,
+// nodes and its claim tell. Without any it adds nothing.
+func (c *controller) addVolume(in *In, key string) error {
+	if strings.HasPrefix(key, inlinePrefix) {
+		return c.addInline(in, key)
+	}
+	v, migrated, err := c.findVolume(key)
 	if controllerruntime.IgnoreNotFound(err) != nil {
-		return nil, err
+		return err
 	}
+	in.Volume, in.Migrated = v, migrated
 	switch {
-	case len(found) == 0:
-		delete(c.attached, key)
-		return v, nil
 	case err == nil:
-		c.attached[key] = v
-		return v, nil
+		in.Attachable = v.Spec.CSI != nil && c.attaches(v.Spec.CSI.Driver)
+		delete(c.attached, key)
+		if len(in.Attachments) > 0 {
+			c.attached[key] = v
+		}
+	case len(in.Attachments) == 0:
+		delete(c.attached, key)
 	case c.attached[key] != nil:
-		return c.attached[key], nil
+		in.Volume = c.attached[key]
+	default:
+		claims, err := c.claims.List(labels.Everything())
+		if err != nil {
+			return err
+		}
+		in.Volume = lostVolume(key, in.Attachments, c.node, claims)
 	}
-	claims, err := c.claims.List(labels.Everything())
-	if err != nil {
-		return nil, err
-	}
-	return lostVolume(key, found, c.node, claims), nil
+	return nil
 }
 
 // addPods adds the Pods that name the volume's claim, and forgets since when attachments are

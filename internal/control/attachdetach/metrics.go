@@ -1,6 +1,8 @@
 package attachdetach
 
 import (
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
@@ -80,11 +82,13 @@ func (c *controller) count() map[series]int {
 			}
 		}
 		managed := c.isManaged(pod)
+		volumes := slices.Collect(maps.Values(inlineVolumes(pod)))
 		for _, key := range podutil.ClaimKeys(pod) {
-			v := c.boundVolume(key)
-			if v == nil {
-				continue
+			if v := c.boundVolume(key); v != nil {
+				volumes = append(volumes, v)
 			}
+		}
+		for _, v := range volumes {
 			driver := v.Spec.CSI.Driver
 			out[series{inUseVolumes, [2]string{pod.Spec.NodeName, pluginOf(driver)}}]++
 			if at := [2]string{v.Name, pod.Spec.NodeName}; managed && !wanted[at] && c.attaches(driver) {
@@ -125,7 +129,7 @@ func (c *controller) boundVolume(claim string) *v1.PersistentVolume {
 	if err != nil || x.Spec.VolumeName == "" {
 		return nil
 	}
-	v, err := c.volumes.Get(x.Spec.VolumeName)
+	v, _, err := c.findVolume(x.Spec.VolumeName)
 	if err != nil || v.Spec.CSI == nil {
 		return nil
 	}

@@ -132,6 +132,22 @@ func TestForcedDetachesAreCounted(t *testing.T) {
 	if _, err := k.syncHandler(t.Context(), "pv"); err != nil {
 		t.Fatal(err)
 	}
+	detaching := attachmentOf("n1").Name
+	if x := k.pending[detaching]; x.name != volumeDetach || x.driver != "disk.example.com" {
+		t.Errorf("got the operation %+v, want a detach that is under way", x)
+	}
+	if err := shared.Storage().V1().VolumeAttachments().Informer().GetIndexer().Delete(attachmentOf("n1")); err != nil {
+		t.Fatal(err)
+	}
+	detached := operationSeconds.WithLabelValues("kubernetes.io/csi:disk.example.com", "volume_detach", "success",
+		"false")
+	were, _ := testutil.GetHistogramMetricCount(detached)
+	if _, err := k.syncHandler(t.Context(), "pv"); err != nil {
+		t.Fatal(err)
+	}
+	if are, err := testutil.GetHistogramMetricCount(detached); err != nil || are != were+1 || len(k.pending) > 0 {
+		t.Errorf("got %d detaches after %d (%v), %d under way; want one more and none", are, were, err, len(k.pending))
+	}
 	after, err := testutil.GetCounterMetricValue(forcedDetaches.WithLabelValues("out-of-service"))
 	if err != nil || after != before+1 {
 		t.Errorf("got %v forced detaches after %v (%v), want one more", after, before, err)

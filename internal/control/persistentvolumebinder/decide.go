@@ -39,6 +39,9 @@ func eventStep(kind, reason, message string) Step {
 
 // ForClaim returns the next step for a claim.
 func ForClaim(c *v1.PersistentVolumeClaim, in In) Step {
+	if d := migratedClaim(c); d != nil {
+		return Step{Claim: d}
+	}
 	completed := metav1.HasAnnotation(c.ObjectMeta, volume.AnnBindCompleted)
 	v := in.Volumes[c.Spec.VolumeName]
 	switch {
@@ -132,7 +135,7 @@ func syncUnboundClaim(c *v1.PersistentVolumeClaim, in In) Step {
 		return eventStep(v1.EventTypeWarning, "ProvisioningFailed", fmt.Sprintf("no volume plugin matched name: %s",
 			in.Class.Provisioner))
 	}
-	return provisionClaim(c, in.Class.Provisioner)
+	return provisionClaim(c, provisionerOf(in.Class.Provisioner))
 }
 
 // waitForPod says whom a claim waits for: Pods that are not scheduled, or any at all.
@@ -161,6 +164,9 @@ func provisionClaim(c *v1.PersistentVolumeClaim, provisioner string) Step {
 		s.Claim = c.DeepCopy()
 		metav1.SetMetaDataAnnotation(&s.Claim.ObjectMeta, volume.AnnBetaStorageProvisioner, provisioner)
 		metav1.SetMetaDataAnnotation(&s.Claim.ObjectMeta, volume.AnnStorageProvisioner, provisioner)
+		if d := migratedClaim(s.Claim); d != nil {
+			s.Claim = d
+		}
 	}
 	return s
 }
@@ -203,6 +209,9 @@ func withPhase(v *v1.PersistentVolume, phase v1.PersistentVolumePhase, message s
 // ForVolume returns the next step for a volume: it is available, bound, or its claim is gone. A
 // volume that is being deleted is processed as well: its protection ends with the phase Bound.
 func ForVolume(v *v1.PersistentVolume, in In) Step {
+	if d := migratedVolume(v); d != nil {
+		return Step{Volume: d}
+	}
 	ref := v.Spec.ClaimRef
 	if ref == nil || ref.UID == "" {
 		if v.Status.Phase == v1.VolumeAvailable {
@@ -241,6 +250,8 @@ func release(v *v1.PersistentVolume) Step {
 		return Step{VolumeStatus: withPhase(v, v1.VolumeReleased, "")}
 	case v.DeletionTimestamp != nil:
 		return Step{} // it is being deleted
+	case isMigrated(v):
+		return Step{Begins: deletion}
 	}
 	fail := func(reason, message string) Step {
 		s := eventStep(v1.EventTypeWarning, reason, message)

@@ -198,7 +198,7 @@ func (c *controller) syncHandler(ctx context.Context, key string) (time.Duration
 	}
 	step := ForClaim(claim, in)
 	if step.Begins != "" {
-		c.operations.begin(key, operation{in.Class.Provisioner, step.Begins, c.controllerContext.Time()})
+		c.operations.begin(key, operation{provisionerOf(in.Class.Provisioner), step.Begins, c.controllerContext.Time()})
 	}
 	err = c.do(ctx, claim, step)
 	c.operations.step(key, step, err, c.controllerContext.Time())
@@ -247,7 +247,7 @@ func (c *controller) deleter(v *v1.PersistentVolume, s Step) string {
 	if err != nil || s.Reason == failedDeletion {
 		return unknownPlugin
 	}
-	return class.Provisioner
+	return provisionerOf(class.Provisioner)
 }
 
 // do writes the step and records its event. After a conflict the object's new version causes

@@ -161,7 +161,7 @@ func inertFields() []Field {
 		{"topologyManagerPolicy", Works, "kubelet/topologymanager"},
 		{"topologyManagerScope", Works, "kubelet/topologymanager"},
 		{"topologyManagerPolicyOptions", Works, "kubelet/topologymanager"},
-		{"qosReserved", Later, "kubelet/resource"},
+		{"qosReserved", Works, "kubelet/resource, with the gate QOSReserved"},
 		{"podCIDR", Later, "--pod-cidr"},
 		{"maxOpenFiles", Later, "app"},
 		{"protectKernelDefaults", Works, "app/nodeconfig.go; without it the kernel is left as it is"},
@@ -186,7 +186,7 @@ func HonouredGates() []string {
 	return []string{"AllAlpha", "AllBeta", "CPUManagerPolicyAlphaOptions", "CPUManagerPolicyBetaOptions",
 		"CustomCPUCFSQuotaPeriod", "HugepageAwareEviction", "KubeletCrashLoopBackOffMax",
 		"KubeletEnsureSecretPulledImages", "KubeletServiceAccountTokenForCredentialProviders", "MemoryQoS",
-		"ResourceHealthStatus", "CSIVolumeHealth",
+		"QOSReserved", "ResourceHealthStatus", "CSIVolumeHealth",
 		"PodLevelResourceManagers"}
 }
 

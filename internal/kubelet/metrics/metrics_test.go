@@ -58,7 +58,10 @@ func TestMetrics(t *testing.T) {
 	log.Put(pod, journal.ContainerExited{Container: "first", Reason: "Completed"})
 	log.Put(pod, journal.ContainerExited{Container: "c", ExitCode: 137, Reason: "OOMKilled"})
 	log.Put(pod, journal.VolumeReady{Volume: "v", Type: "configMap", Took: journal.Took(2 * time.Second)})
-	log.Put(pod, journal.VolumeWaiting{Volume: "w", Type: "persistentVolumeClaim", Took: journal.Took(time.Second)})
+	m.VolumeOperationDone(metrics.VolumeOperation{Plugin: "configMap", Operation: "volume_mount",
+		Took: 2 * time.Second, Overall: 3 * time.Second})
+	m.VolumeOperationDone(metrics.VolumeOperation{Plugin: "csi", Driver: "d.example.com", Operation: "unmount_device",
+		Took: time.Second, Migrated: true, Err: errors.New("busy")})
 	gone := journal.Ref{Namespace: "a", Name: "q", UID: "2"}
 	log.Put(gone, journal.VolumeReady{Volume: "v", Type: "emptyDir"})
 	log.Put(gone, journal.Released{})
@@ -134,8 +137,10 @@ func TestMetrics(t *testing.T) {
 		`kubelet_cgroup_version 2`,
 		`storage_operation_duration_seconds_sum{migrated="false",operation_name="volume_mount",status="success",`+
 			`volume_plugin="kubernetes.io/configmap"} 2`,
-		`storage_operation_duration_seconds_sum{migrated="false",operation_name="volume_mount",status="fail-unknown",`+
-			`volume_plugin="kubernetes.io/persistent-claim"} 1`,
+		`storage_operation_duration_seconds_sum{migrated="true",operation_name="unmount_device",status="fail-unknown",`+
+			`volume_plugin="kubernetes.io/csi:d.example.com"} 1`,
+		`volume_operation_total_seconds_sum{operation_name="overall_volume_mount",`+
+			`plugin_name="kubernetes.io/configmap"} 3`,
 		`volume_manager_total_volumes{plugin_name="kubernetes.io/configmap",state="actual_state_of_world"} 1`,
 		`volume_manager_total_volumes{plugin_name="kubernetes.io/configmap",state="desired_state_of_world"} 1`,
 		`volume_manager_total_volumes{plugin_name="kubernetes.io/persistent-claim",state="desired_state_of_world"} 1`,

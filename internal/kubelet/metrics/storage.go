@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 	"github.com/gantry-project/gantry/internal/pod"
 )
 
+// operationBuckets are upstream's, in seconds.
+var operationBuckets = []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600}
+
 // volumePlugins are upstream's names of what serves a kind of volume; a kind is the field of the
 // Pod's volume. A claim counts as such: what its PersistentVolume is stands in the claim's volume,
 // not in the Pod.
@@ -19,7 +23,7 @@ var volumePlugins = map[string]string{
 	"emptyDir": "kubernetes.io/empty-dir", "hostPath": "kubernetes.io/host-path",
 	"configMap": "kubernetes.io/configmap", "secret": "kubernetes.io/secret",
 	"downwardAPI": "kubernetes.io/downward-api", "projected": "kubernetes.io/projected", "image": "kubernetes.io/image",
-	"nfs":                   "kubernetes.io/nfs",
+	"nfs": "kubernetes.io/nfs", "local": "kubernetes.io/local-volume", "csi": "kubernetes.io/csi",
 	"persistentVolumeClaim": "kubernetes.io/persistent-claim", "ephemeral": "kubernetes.io/persistent-claim",
 }
 
@@ -35,6 +39,7 @@ func plugin(kind string) string {
 // which volumes stand.
 type storageWork struct {
 	took      *prometheus.HistogramVec
+	overall   *prometheus.HistogramVec
 	evictions *prometheus.CounterVec
 	statsAge  *prometheus.HistogramVec
 	fruitless *prometheus.GaugeVec
@@ -61,8 +66,10 @@ func newStorageWork(k factory) storageWork {
 			"Evictions in a row after which no more of the signal's resource was available", "eviction_signal"),
 		mu: &sync.Mutex{}, ready: map[string]map[string]string{},
 		took: k.histogram("storage_operation_duration_seconds", "[BETA] Storage operation duration",
-			[]float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300, 600},
-			"volume_plugin", "operation_name", "status", "migrated"),
+			operationBuckets, "volume_plugin", "operation_name", "status", "migrated"),
+		overall: k.histogram("volume_operation_total_seconds",
+			"[BETA] Storage operation end to end duration in seconds", operationBuckets, "plugin_name",
+			"operation_name"),
 	}
 }
 
@@ -77,8 +84,6 @@ func (s storageWork) count(uid string, fact journal.Fact) {
 	switch f := fact.(type) {
 	case journal.VolumeReady:
 		s.mounted(uid, f)
-	case journal.VolumeWaiting:
-		s.failed(f)
 	case journal.StorageExceeded:
 		s.evictions.WithLabelValues(evictionSignals[f.Of]).Inc()
 	case journal.Evicted:
@@ -110,25 +115,43 @@ func (m *Metrics) EvictionsFruitless(signal string, evictions int) {
 	}
 }
 
-// mounted counts a volume that is ready, and remembers it until its Pod is gone.
+// mounted remembers a volume that is ready until its Pod is gone.
 func (s storageWork) mounted(uid string, f journal.VolumeReady) {
-	p := plugin(f.Type)
-	s.took.WithLabelValues(p, "volume_mount", "success", "false").Observe(time.Duration(f.Took).Seconds())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ready[uid] == nil {
 		s.ready[uid] = map[string]string{}
 	}
-	s.ready[uid][f.Volume] = p
+	s.ready[uid][f.Volume] = plugin(f.Type)
 }
 
-// failed counts a set-up or a taking down that did not succeed, once per cause.
-func (s storageWork) failed(f journal.VolumeWaiting) {
-	operation := "volume_mount"
-	if f.Unmount {
-		operation = "volume_unmount"
+// VolumeOperation is what was done to a volume.
+type VolumeOperation struct {
+	Plugin    string // the field of the volume's source, like "csi"
+	Driver    string // of a CSI volume
+	Operation string
+	Migrated  bool
+	Err       error
+	Took      time.Duration
+	Overall   time.Duration // of a mount that succeeded: since the Pod first wanted the volume
+}
+
+// VolumeOperationDone counts what was done to a volume.
+func (m *Metrics) VolumeOperationDone(o VolumeOperation) {
+	if m == nil {
+		return
 	}
-	s.took.WithLabelValues(plugin(f.Type), operation, "fail-unknown", "false").Observe(time.Duration(f.Took).Seconds())
+	name, status := plugin(o.Plugin), "success"
+	if o.Driver != "" {
+		name += ":" + o.Driver
+	}
+	if o.Err != nil {
+		status = "fail-unknown"
+	}
+	m.storage.took.WithLabelValues(name, o.Operation, status, strconv.FormatBool(o.Migrated)).Observe(o.Took.Seconds())
+	if o.Overall > 0 {
+		m.storage.overall.WithLabelValues(name, "overall_volume_mount").Observe(o.Overall.Seconds())
+	}
 }
 
 func (s storageWork) forget(uid string) {

@@ -33,8 +33,11 @@ type Options struct {
 	// memoryThrottlingFactor: how far between request and limit a container is slowed down; 0:
 	// nowhere
 	ThrottlingFactor float64
-	GroupOOM         bool // singleProcessOOMKill=false: one OOM kill ends the container (v2 only)
-	Swap             Swap // what containers may swap
+	// MemoryReserved is qosReserved of memory, in percent; nil: it is not set, or the gate
+	// QOSReserved is off
+	MemoryReserved *int64
+	GroupOOM       bool // singleProcessOOMKill=false: one OOM kill ends the container (v2 only)
+	Swap           Swap // what containers may swap
 }
 
 // Swap is how containers may swap. The zero value leaves that to the runtime: the kernel does not

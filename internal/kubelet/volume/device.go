@@ -91,6 +91,7 @@ type DeviceMounterArgs struct {
 	FSGroup      *int64   // of the Pod that comes first
 	Event        func(why, message string)
 	Attempted    func(path string) // as in MounterArgs, before a driver stages the volume
+	Began        func(operation string) (end func(error))
 }
 
 // VolumeData is what the kubelet stores of a volume (vol_data.json, as upstream's CSI plugin)

@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	podutil "github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/pod/csimigration"
 )
 
 // PluginRow is a Plugin with what it serves: one row per type of volume.
@@ -68,7 +69,8 @@ func (m PluginMgr) FindPluginByName(name string) Plugin {
 }
 
 // MayBe tells whether a volume found on disk may be the Pod's volume of that name. What is behind a
-// claim is not looked up for that: any type that serves PersistentVolumes may be.
+// claim, or an in-tree plugin that a CSI driver took over, is not looked up for that: any type that
+// serves PersistentVolumes may be.
 func (m PluginMgr) MayBe(v *v1.Volume, d DirOnDisk) bool {
 	if v.Name != d.volumeName() {
 		return false
@@ -76,7 +78,8 @@ func (m PluginMgr) MayBe(v *v1.Volume, d DirOnDisk) bool {
 	for i := range m {
 		switch r := &m[i]; {
 		case r.Plugin.Dir() != d.Plugin:
-		case podutil.IsClaim(v) && r.PersistentVolume, !podutil.IsClaim(v) && r.Inline && r.Plugin.Name() == Kind(v):
+		case r.PersistentVolume && (podutil.IsClaim(v) || csimigration.IsInline(v)),
+			!podutil.IsClaim(v) && r.Inline && r.Plugin.Name() == Kind(v):
 			return true
 		}
 	}

@@ -9,10 +9,13 @@ import (
 
 // Spec is a volume of a Pod together with what is behind it, as upstream's volume.Spec.
 type Spec struct {
-	Volume           *v1.Volume           // as in the Pod's spec.volumes
-	PersistentVolume *v1.PersistentVolume // what its claim is bound to; nil for a volume without claim
-	ReadOnly         bool                 // the Pod uses the claim for reading only
-	ClaimSize        *resource.Quantity   // what the claim's status says it has; nil without claim
+	Volume *v1.Volume // as in the Pod's spec.volumes
+	// PersistentVolume is what its claim is bound to, or what stands for a volume that is Migrated;
+	// nil for others.
+	PersistentVolume *v1.PersistentVolume
+	ReadOnly         bool               // the Pod uses the claim for reading only
+	ClaimSize        *resource.Quantity // what the claim's status says it has; nil without claim
+	Migrated         bool               // the API object names a volume plugin that a CSI driver took over
 }
 
 // Name is the PersistentVolume's, or the volume's own when it has no claim.

@@ -84,6 +84,8 @@ type MounterArgs struct {
 	// Attempted is told before a driver is asked to publish the volume, and where; nil is nobody
 	// listens
 	Attempted func(path string)
+	// Began is told of parts that are operations by themselves; Begin calls it
+	Began func(operation string) (end func(error))
 }
 
 // UnmounterArgs is what a Plugin knows of a volume to tear down.
@@ -105,6 +107,9 @@ type Mounter interface {
 	Hugetlbfs(dir, pageSize string, mode fs.FileMode) error
 	// a file system of a server or device, with the options of mount(8)
 	Mount(source, target, kind string, options []string) error
+	// FormatAndMount is Mount of a block device that is formatted first if it is blank; a device
+	// that has another file system is refused by a MountError of k8s.io/mount-utils
+	FormatAndMount(source, target, kind string, options []string) error
 	Bind(source, target string, readOnly bool) error
 	Unmount(target string) error              // a success when it is not mounted
 	IsMountPoint(path string) (bool, error)   // false when there is nothing

@@ -27,11 +27,12 @@ type actualState struct {
 
 // stagedVolume is one volume of the node. What is done to it follows each other.
 type stagedVolume struct {
-	data    volume.VolumeData
-	locked  chan struct{}      // a place for one
-	mounted bool               // MountDevice succeeded in this boot; guarded by locked
-	removed bool               // UnmountDevice succeeded, and nothing was staged since; guarded by locked
-	users   map[podVolume]bool // guarded by actualState.mu
+	data     volume.VolumeData
+	locked   chan struct{}      // a place for one
+	mounted  bool               // MountDevice succeeded in this boot; guarded by locked
+	removed  bool               // UnmountDevice succeeded, and nothing was staged since; guarded by locked
+	users    map[podVolume]bool // guarded by actualState.mu
+	migrated bool               // it is Spec.Migrated; guarded by actualState.mu
 }
 
 // podVolume is a user of a staged volume: one volume of one Pod.
@@ -52,14 +53,14 @@ func (d *stagedVolume) lock(ctx context.Context) error {
 func (d *stagedVolume) unlock() { <-d.locked }
 
 // addUser counts the Pod's volume as a user of the staged volume that its data names.
-func (f *Manager) addUser(data volume.VolumeData, u podVolume) (*stagedVolume, error) {
+func (f *Manager) addUser(s volume.Spec, data volume.VolumeData, u podVolume) (*stagedVolume, error) {
 	f.actual.mu.Lock()
 	defer f.actual.mu.Unlock()
 	if err := f.loadActualState(); err != nil {
 		return nil, err
 	}
 	d := f.actual.find(data)
-	d.users[u] = true
+	d.users[u], d.migrated = true, s.Migrated
 	return d, nil
 }
 

@@ -70,7 +70,7 @@ func (f *Manager) mountDevice(ctx context.Context, t volume.Plugin, a *volume.Mo
 	if !ok || data.DeviceMountPath == "" {
 		return nil
 	}
-	d, err := f.addUser(data, podVolume{a.Pod.UID, data.VolumeName})
+	d, err := f.addUser(a.Spec, data, podVolume{a.Pod.UID, data.VolumeName})
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (f *Manager) mountDevice(ctx context.Context, t volume.Plugin, a *volume.Mo
 	}
 	err = f.withHangReport(pod.Ref(a.Pod), hang, func() error {
 		return m.MountDevice(ctx, volume.DeviceMounterArgs{Spec: a.Spec, Data: d.data, MountOptions: a.MountOptions,
-			FSGroup: a.FSGroup, Event: a.Event,
+			FSGroup: a.FSGroup, Event: a.Event, Began: a.Began,
 			Attempted: func(path string) { f.attempt(a.Pod.UID, a.Spec, data, path) }})
 	})
 	if err != nil {
@@ -158,6 +158,11 @@ func (f *Manager) unmountDevice(ctx context.Context, ref journal.Ref, d *stagedV
 	}
 	d.mounted = false // whatever comes of it: a Pod that comes for it now has it staged anew
 	hang := slowStep{"unstaging of volume " + d.data.SpecVolID, d.data.DeviceMountPath, csiDriver(d.data)}
+	operation := volume.OperationUnmountDevice
+	if d.data.Block {
+		operation = volume.OperationUnmapDevice
+	}
+	end := f.removal(operation, d.data, f.isMigrated(d.data))
 	err := f.withHangReport(ref, hang, func() error {
 		if err := forgetMounted(dir, d.data); err != nil {
 			return err
@@ -167,6 +172,7 @@ func (f *Manager) unmountDevice(ctx context.Context, ref journal.Ref, d *stagedV
 		}
 		return f.removeStaged(d.data)
 	})
+	end(err)
 	if err != nil {
 		return fmt.Errorf("UnmountDevice failed for volume %q : %w", d.data.SpecVolID, err)
 	}

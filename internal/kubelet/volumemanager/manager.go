@@ -55,6 +55,8 @@ type Deps struct {
 	// a volume of the Pod has to be refreshed though no object changed: a token grows old; must not
 	// block
 	Changed func(types.UID)
+	// Operated is told of each operation that ended; must not block. Nil: nobody listens
+	Operated func(volume.Operation)
 }
 
 // Manager gives Pods their volumes.
@@ -80,6 +82,7 @@ type podVolumes struct {
 	unprocessedAt time.Time         // of the last event about volumes that are not understood
 	refreshTimer  *time.Timer
 	published     map[string]volume.Mounted // a copy of ready, guarded by Manager.mu
+	wanted        map[string]time.Time      // since when, by volume
 	// attempted are volumes that a driver was asked for, by name; guarded by Manager.mu
 	attempted map[string]volume.VolumeToHealthCheck
 }

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
+	mountutils "k8s.io/mount-utils"
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/events"
@@ -153,6 +154,15 @@ func (f *Manager) recordFailure(pod *v1.Pod, s *podVolumes, b failure) {
 			Volume: b.step.Name, Type: kind, Message: text, Fix: remedy(b.step.Volume, b.err),
 			Took: journal.Took(b.took), Unmount: b.step.Verb == volume.TearDown,
 		})
+	}
+}
+
+// recordMismatch tells of a PersistentVolume whose device has another file system than it names.
+func (f *Manager) recordMismatch(pv *v1.PersistentVolume, err error) {
+	mount := mountutils.MountError{}
+	if pv != nil && errors.As(err, &mount) && mount.Type == mountutils.FilesystemMismatch {
+		f.d.Recorder.Event(pv, v1.EventTypeWarning, "FailedMountOnFilesystemMismatch",
+			fmt.Sprintf("MountVolume failed for volume %q : %v", pv.Name, err))
 	}
 }
 

@@ -151,12 +151,14 @@ func (f *Manager) tearDown(ctx context.Context, ref journal.Ref, uid types.UID, 
 		}
 		a.Data = volume.VolumeData{PluginName: t.Name(), VolumeName: d.Name, SpecVolID: d.Name}
 	}
-	if b, ok := t.(volume.BlockVolumePlugin); ok && a.Data.Block {
-		if err := f.unmapDevice(b, uid, a.Data.SpecVolID); err != nil {
-			return err
-		}
+	operation := volume.OperationUnmount
+	if a.Data.Block {
+		operation = volume.OperationUnmap
 	}
-	if err := t.TearDown(ctx, a); err != nil {
+	end := f.removal(operation, a.Data, f.isMigrated(a.Data))
+	err = f.unmount(ctx, uid, t, a)
+	end(err)
+	if err != nil {
 		return err
 	}
 	if err := os.RemoveAll(a.MetaDir); err != nil {
@@ -165,13 +167,24 @@ func (f *Manager) tearDown(ctx context.Context, ref journal.Ref, uid types.UID, 
 	return f.releaseDevice(ctx, ref, podVolume{uid, a.Data.VolumeName}, a.Data)
 }
 
+// unmount takes a volume away from a Pod.
+func (f *Manager) unmount(ctx context.Context, uid types.UID, t volume.Plugin, a volume.UnmounterArgs) error {
+	if b, ok := t.(volume.BlockVolumePlugin); ok && a.Data.Block {
+		if err := f.unmapDevice(b, uid, a.Data.SpecVolID); err != nil {
+			return err
+		}
+	}
+	return t.TearDown(ctx, a)
+}
+
 // takeVolumes drops what is known of the Pod, once nothing is being done for it any more. The
 // caller unlocks when it is done with the Pod.
 func (f *Manager) takeVolumes(ctx context.Context, uid types.UID) (journal.Ref, func(), error) {
 	f.mu.Lock()
 	s := f.pods[uid]
 	if s == nil { // of an earlier kubelet
-		s = &podVolumes{ref: journal.Ref{UID: string(uid)}, locked: make(chan struct{}, 1)}
+		s = &podVolumes{ref: journal.Ref{UID: string(uid)}, locked: make(chan struct{}, 1),
+			wanted: map[string]time.Time{}}
 		f.pods[uid] = s
 	}
 	f.mu.Unlock()
@@ -183,7 +196,7 @@ func (f *Manager) takeVolumes(ctx context.Context, uid types.UID) (journal.Ref, 
 		s.refreshTimer = nil
 	}
 	f.d.Objects.UnregisterPod(uid)
-	s.ready, s.reported = map[string]mountedVolume{}, map[string]string{}
+	s.ready, s.reported, s.wanted = map[string]mountedVolume{}, map[string]string{}, map[string]time.Time{}
 	f.publish(s)
 	f.mu.Lock()
 	s.attempted = nil

@@ -78,7 +78,8 @@ func formerNode(t *testing.T) (n *testNode, m *mountTable, disk string) {
 	n.Manager = volumemanager.New(volumemanager.Deps{
 		Root: root, Objects: n.o, Mounts: m, Recorder: n, Journal: n,
 		Plugins: volume.PluginMgr{{Plugin: emptydir.Plugin{Mounts: m}, Inline: true},
-			{Plugin: local.Plugin{}, PersistentVolume: true}, {Plugin: nfs.Plugin{Mounts: m}, PersistentVolume: true}},
+			{Plugin: local.Plugin{Mounts: m}, PersistentVolume: true},
+			{Plugin: nfs.Plugin{Mounts: m}, PersistentVolume: true}},
 		Specs: claim.Resolver{Claims: n.o},
 		Node:  func(*v1.Pod) volume.NodeView { return volume.NodeView{} }, Changed: func(types.UID) {},
 	})

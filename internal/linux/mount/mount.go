@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	mountutils "k8s.io/mount-utils"
+	"k8s.io/utils/exec"
 )
 
 const mountinfo = "/proc/self/mountinfo"
@@ -68,6 +69,14 @@ func (Mounter) Hugetlbfs(dir, pageSize string, mode fs.FileMode) error {
 // its helpers.
 func (Mounter) Mount(source, target, kind string, options []string) error {
 	return mountutils.NewWithoutSystemd("").Mount(source, target, kind, options)
+}
+
+// FormatAndMount mounts the file system of a block device on target, which must exist; a device
+// that is blank is formatted first. One that has another file system than kind is not mounted: the
+// error is a MountError of k8s.io/mount-utils of the type FilesystemMismatch then.
+func (Mounter) FormatAndMount(source, target, kind string, options []string) error {
+	m := mountutils.NewSafeFormatAndMount(mountutils.NewWithoutSystemd(""), exec.New())
+	return m.FormatAndMount(source, target, kind, options)
 }
 
 // Bind makes source, a file or directory, visible at target, which must exist and be of the same
@@ -172,6 +181,11 @@ func (DirMounter) Hugetlbfs(dir, _ string, mode fs.FileMode) error { return os.C
 // Mount returns an error: a network file system has no stand-in.
 func (DirMounter) Mount(source, target, kind string, _ []string) error {
 	return fmt.Errorf("mount %s %s on %s: mounting is not allowed here", kind, source, target)
+}
+
+// FormatAndMount is refused.
+func (DirMounter) FormatAndMount(source, target, kind string, _ []string) error {
+	return fmt.Errorf("format %s as %s for %s: not without mounts", source, kind, target)
 }
 
 // Bind replaces target, which must be empty, by a link to source.

@@ -17,7 +17,7 @@ func WriteVolume(m volume.Mounter, a volume.MounterArgs, memory bool, p volume.P
 		return err
 	}
 	group := a.FSGroup
-	if _, err := Write(a.Dir, p, func(dir string) error { return fsgroup.ChangeOwnership(dir, group, true) }); err !=
+	if _, err := Write(a.Dir, p, func(dir string) error { return fsgroup.ApplyGroup(a, dir, true) }); err !=
 		nil || group == nil {
 		return err
 	}

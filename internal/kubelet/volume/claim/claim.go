@@ -1,5 +1,7 @@
 // Package claim resolves persistentVolumeClaim and ephemeral volumes to their PersistentVolumes.
 //
+// Volumes of in-tree plugins that a CSI driver took over become that driver's.
+//
 // In: the claim and its PersistentVolume from the API server, the node's labels. Out: a
 // volume.Spec, which the row of the PersistentVolume's source in the table of types serves; or what
 // is wrong with the claim, in upstream's words.
@@ -16,6 +18,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	podutil "github.com/gantry-project/gantry/internal/pod"
+	"github.com/gantry-project/gantry/internal/pod/csimigration"
 )
 
 // Resolver looks claims up.
@@ -28,15 +31,27 @@ type Resolver struct {
 // The error is a volume.Unprocessed when there is no such PersistentVolume that the Pod can use.
 func (r Resolver) CreateVolumeSpec(ctx context.Context, pod *v1.Pod, v *v1.Volume) (volume.Spec, error) {
 	spec := volume.Spec{Volume: v}
-	if !podutil.IsClaim(v) {
+	switch {
+	case csimigration.IsInline(v):
+		pv, err := csimigration.Inline(v, pod.Namespace)
+		if err != nil {
+			return spec, volume.Unprocessed{Err: err}
+		}
+		spec.PersistentVolume, spec.Migrated = pv, true
+		return spec, nil
+	case !podutil.IsClaim(v):
 		return spec, nil
 	}
 	name := volume.ClaimName(pod, v)
-	pv, size, err := r.boundVolume(ctx, pod, v)
+	found, size, err := r.boundVolume(ctx, pod, v)
 	if err != nil {
 		return spec, volume.Unprocessed{Err: fmt.Errorf("error processing PVC %s/%s: %w", pod.Namespace, name, err)}
 	}
-	spec.PersistentVolume, spec.ClaimSize = pv, size
+	pv, migrated, err := csimigration.PersistentVolume(found)
+	if err != nil {
+		return spec, volume.Unprocessed{Err: err}
+	}
+	spec.PersistentVolume, spec.ClaimSize, spec.Migrated = pv, size, migrated
 	spec.ReadOnly = v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ReadOnly
 	if err := checkMode(pod, v.Name, spec.Block()); err != nil {
 		return spec, volume.Unprocessed{Err: err}

@@ -53,7 +53,8 @@ func setUp(t *testing.T, o *volumetest.Objects, m volume.Mounter, a volume.Mount
 		return volume.Mounted{}, err
 	}
 	row, err := volume.PluginMgr{
-		{Plugin: local.Plugin{}, PersistentVolume: true}, {Plugin: nfs.Plugin{Mounts: m}, PersistentVolume: true},
+		{Plugin: local.Plugin{Mounts: m}, PersistentVolume: true},
+		{Plugin: nfs.Plugin{Mounts: m}, PersistentVolume: true},
 	}.FindPluginBySpec(a.Pod, spec)
 	if err != nil {
 		return volume.Mounted{}, err

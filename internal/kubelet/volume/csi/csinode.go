@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
+
+	"github.com/gantry-project/gantry/internal/pod/csimigration"
 )
 
 // What the API says of a node's drivers beside its CSINode.
@@ -194,9 +197,8 @@ func (m *NodeInfoManager) update(ctx context.Context, change func(*storagev1.CSI
 			return err
 		}
 		changed := change(o)
-		// Another kubelet's: volumes of in-tree plugins are left to no driver here.
-		if _, claimed := o.Annotations[migratedAnnotation]; claimed {
-			delete(o.Annotations, migratedAnnotation)
+		if migrated := strings.Join(csimigration.Plugins(), ","); o.Annotations[migratedAnnotation] != migrated {
+			metav1.SetMetaDataAnnotation(&o.ObjectMeta, migratedAnnotation, migrated)
 			changed = true
 		}
 		switch {

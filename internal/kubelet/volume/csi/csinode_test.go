@@ -11,9 +11,10 @@ import (
 	"github.com/gantry-project/gantry/internal/kubelet/volume/csi"
 )
 
-// A CSINode does not claim that drivers serve volumes of in-tree plugins, which are not translated
-// for them; what another kubelet claimed goes, the rest stays.
-func TestNoMigrationIsClaimed(t *testing.T) {
+// row: CSI-01
+// A CSINode names the in-tree plugins whose volumes are CSI drivers' on the node, in place of those
+// that another kubelet named; other annotations stay.
+func TestMigratedPluginsAreNamed(t *testing.T) {
 	const migrated = "storage.alpha.kubernetes.io/migrated-plugins"
 	node := &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u"}}
 	for name, found := range map[string]*storagev1.CSINode{
@@ -30,9 +31,10 @@ func TestNoMigrationIsClaimed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if claim, ok := got.Annotations[migrated]; ok || found != nil && got.Annotations["example.com/mine"] != "yes" {
-			t.Errorf("%s: got migrated plugins %q in %v, want none claimed and other annotations kept", name, claim,
-				got.Annotations)
+		const want = "kubernetes.io/aws-ebs,kubernetes.io/azure-disk,kubernetes.io/azure-file,kubernetes.io/cinder," +
+			"kubernetes.io/gce-pd,kubernetes.io/portworx-volume,kubernetes.io/vsphere-volume"
+		if got.Annotations[migrated] != want || found != nil && got.Annotations["example.com/mine"] != "yes" {
+			t.Errorf("%s: got %v, want the migrated plugins %s and other annotations kept", name, got.Annotations, want)
 		}
 	}
 }

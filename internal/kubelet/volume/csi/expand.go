@@ -31,13 +31,14 @@ func (p Plugin) NodeExpand(ctx context.Context, a volume.MounterArgs, m volume.M
 	if err != nil {
 		return time.Time{}, err
 	}
-	return time.Now().Add(expandInterval), p.expand(ctx, x, a, expansion{path: m.Path, usage: c})
+	return time.Now().Add(expandInterval), p.expand(ctx, x, a, expansion{path: m.Path, usage: c, inUse: true})
 }
 
 // expansion is a volume that may have grown.
 type expansion struct {
 	path  string // where it is published
 	usage *csipb.VolumeCapability
+	inUse bool // the Pod has it
 }
 
 // expand has the driver grow the volume on this node to its PersistentVolume's size, when it is
@@ -74,7 +75,13 @@ func (p Plugin) expand(ctx context.Context, x *driver, a volume.MounterArgs, e e
 		}
 		return nil
 	}
-	if err := g.call(ctx); err != nil {
+	end := func(error) {}
+	if e.inUse { // else it is part of the mount
+		end = a.Begin(volume.OperationResize)
+	}
+	err = g.call(ctx)
+	end(err)
+	if err != nil {
 		return g.failed(ctx, err)
 	}
 	g.record(ctx, v1.EventTypeNormal, "FileSystemResizeSuccessful", fmt.Sprintf("MountVolume.NodeExpandVolume "+

@@ -112,13 +112,17 @@ func attachable(obj *storagev1.CSIDriver) bool {
 
 // publishContext waits until the volume is attached and is what the attacher says about it.
 func (p Plugin) publishContext(ctx context.Context, obj *storagev1.CSIDriver,
-	d volume.VolumeData) (map[string]string, error) {
+	a volume.DeviceMounterArgs) (map[string]string, error) {
+	d, verified := a.Data, a.Begin(volume.OperationVerifyAttached)
 	if !attachable(obj) {
+		verified(nil)
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := p.Attach.WaitAttached(ctx, UniqueVolumeName(d.DriverName, d.VolumeHandle)); err != nil {
+	err := p.Attach.WaitAttached(ctx, UniqueVolumeName(d.DriverName, d.VolumeHandle))
+	verified(err)
+	if err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("timed out waiting for external-attacher of %s CSI driver to attach volume %s",
 				d.DriverName,

@@ -11,6 +11,7 @@ import (
 	runtimepkg "runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/journal"
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
+	"github.com/gantry-project/gantry/internal/kubelet/volume/claim"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/csi"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/csi/csitest"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/volumetest"
@@ -130,6 +132,10 @@ type rig struct {
 	hangs   time.Duration     // after which a step is said to hang; 0 is the default
 	ended   []string          // Pods that were rejected
 	held    fileDevices
+
+	noting     sync.Mutex
+	operations []volume.Operation // guarded by noting
+	resolver   *claim.Resolver    // instead of spec
 }
 
 // kernel is a kernel with the rig's mounts.
@@ -187,6 +193,11 @@ func (r *rig) start() {
 		Reject: func(uid types.UID, reason, message string) {
 			r.ended = append(r.ended, fmt.Sprint(uid, " ", reason, " ", message))
 		},
+		Operated: func(o volume.Operation) {
+			r.noting.Lock()
+			defer r.noting.Unlock()
+			r.operations = append(r.operations, o)
+		},
 		Node: func(*v1.Pod) volume.NodeView { return volume.NodeView{} }})
 }
 
@@ -196,7 +207,10 @@ func (r *rig) register() {
 	}
 }
 
-func (r *rig) CreateVolumeSpec(_ context.Context, _ *v1.Pod, v *v1.Volume) (volume.Spec, error) {
+func (r *rig) CreateVolumeSpec(ctx context.Context, pod *v1.Pod, v *v1.Volume) (volume.Spec, error) {
+	if r.resolver != nil {
+		return r.resolver.CreateVolumeSpec(ctx, pod, v)
+	}
 	if v.CSI != nil {
 		return volume.Spec{Volume: v}, nil
 	}

@@ -160,7 +160,7 @@ func (p Plugin) publishRequest(ctx context.Context, x *driver, obj *storagev1.CS
 		return nil, none, fmt.Errorf("fetching NodePublishSecretRef %s/%s failed: %w", ref.Namespace, ref.Name, err)
 	}
 	if a.Data.DeviceMountPath != "" {
-		if r.PublishContext, err = p.publishContext(ctx, obj, a.Data); err != nil {
+		if r.PublishContext, err = p.publishContext(ctx, obj, volume.DeviceMounterArgs{Data: a.Data}); err != nil {
 			return nil, none, err
 		}
 		stages, err := x.can(ctx, csipb.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME)

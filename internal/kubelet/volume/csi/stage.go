@@ -23,7 +23,7 @@ func (p Plugin) MountDevice(ctx context.Context, a volume.DeviceMounterArgs) err
 	if err != nil {
 		return err
 	}
-	published, err := p.publishContext(ctx, obj, a.Data)
+	published, err := p.publishContext(ctx, obj, a)
 	if err != nil {
 		return err
 	}

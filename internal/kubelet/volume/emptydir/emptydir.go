@@ -59,7 +59,7 @@ func (t Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, 
 		return volume.Mounted{}, err
 	}
 	// The volume is new: fsGroupChangePolicy has no say.
-	if err := fsgroup.ChangeOwnership(a.Dir, a.FSGroup, false); err != nil {
+	if err := fsgroup.ApplyGroup(a, a.Dir, false); err != nil {
 		return volume.Mounted{}, err
 	}
 	return out, markReady(a)

@@ -50,7 +50,22 @@ func SetVolumeOwnership(a volume.MounterArgs, dir string, readOnly bool) error {
 	}
 	var files atomic.Int64
 	defer reportSlowChange(a, dir, &files)()
-	return changeTree(dir, *group, readOnly, &files)
+	end := a.Begin(volume.OperationApplyAccessControl)
+	err := changeTree(dir, *group, readOnly, &files)
+	end(err)
+	return err
+}
+
+// ApplyGroup gives dir, which is a volume's that the kubelet fills, to the Pod's fsGroup, whatever
+// the policy. Without a group it changes nothing.
+func ApplyGroup(a volume.MounterArgs, dir string, readOnly bool) error {
+	if a.FSGroup == nil {
+		return nil
+	}
+	end := a.Begin(volume.OperationApplyAccessControl)
+	err := ChangeOwnership(dir, a.FSGroup, readOnly)
+	end(err)
+	return err
 }
 
 // reportSlowChange says, from time to time, that the change takes long; the returned function ends

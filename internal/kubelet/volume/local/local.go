@@ -1,7 +1,8 @@
 // Package local serves local PersistentVolumes: a directory or block device of the node.
 //
-// In: the path. Out: the path itself, checked; a directory is given to the group of the first Pod
-// of the node that uses it. Nothing is mounted, and nothing is ever removed.
+// In: the path. Out: the path itself, checked, or the file system of a block device, which is
+// formatted if it is blank and mounted once for all Pods of the node; it is given to the group of
+// the first Pod that uses it. Nothing but such mounts is ever removed.
 package local
 
 import (
@@ -15,7 +16,7 @@ import (
 )
 
 // Plugin is local.
-type Plugin struct{}
+type Plugin struct{ Mounts volume.Mounter }
 
 // Name is the field of v1.PersistentVolumeSource.
 func (Plugin) Name() string { return "local" }
@@ -32,32 +33,37 @@ func (p Plugin) GlobalMapPath(specName string) string {
 }
 
 // SetUp checks the path, and gives a directory to the Pod's group.
-func (Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
+func (p Plugin) SetUp(_ context.Context, a volume.MounterArgs) (volume.Mounted, error) {
 	m := volume.Mounted{Path: a.Spec.PersistentVolume.Spec.Local.Path, ReadOnly: a.Spec.ReadOnly,
 		Device: a.Spec.Block(), Size: volume.SizeOfMount}
 	if m.Device {
 		m.Size = volume.SizeOfBlock
 	}
-	return m, setUp(a, m)
-}
-
-// TearDown does nothing: the path is the node's.
-func (Plugin) TearDown(context.Context, volume.UnmounterArgs) error { return nil }
-
-func setUp(a volume.MounterArgs, m volume.Mounted) error {
 	info, err := os.Stat(m.Path)
+	if err != nil {
+		return m, err
+	}
+	device := info.Mode()&fs.ModeDevice != 0 && info.Mode()&fs.ModeCharDevice == 0
 	switch {
-	case err != nil:
-		return err
-	case m.Device && (info.Mode()&fs.ModeDevice == 0 || info.Mode()&fs.ModeCharDevice != 0):
-		return fmt.Errorf("path %s of a volume of mode Block is not a block device", m.Path)
+	case m.Device && !device:
+		return m, fmt.Errorf("path %s of a volume of mode Block is not a block device", m.Path)
 	case m.Device:
-		return nil
+		return m, nil
+	case device:
+		m.Path, err = globalPath(a.MetaDir, a.Spec.Name())
+		if err != nil {
+			return m, err
+		}
 	case !info.IsDir():
-		return fmt.Errorf("path %s of a volume of mode Filesystem is not a directory: block devices are not formatted "+
-			"and mounted by this node, mount it on a directory or use mode Block", m.Path)
+		return m, fmt.Errorf("path %s of a volume of mode Filesystem is not a directory: only directory and block "+
+			"device are supported", m.Path)
 	}
 	pathLocks.LockKey(m.Path)
 	defer func() { _ = pathLocks.UnlockKey(m.Path) }() // never an error: this goroutine holds it
-	return chownIfUnused(a, m)
+	if device {
+		if err := p.mountDevice(a, m.Path); err != nil {
+			return m, err
+		}
+	}
+	return m, chownIfUnused(a, m)
 }

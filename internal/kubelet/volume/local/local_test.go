@@ -12,6 +12,7 @@ import (
 
 	"github.com/gantry-project/gantry/internal/kubelet/volume"
 	"github.com/gantry-project/gantry/internal/kubelet/volume/volumetest"
+	"github.com/gantry-project/gantry/internal/linux/mount"
 )
 
 // The group of a local volume is set for the first Pod of the node that uses it, and never under
@@ -29,7 +30,7 @@ func TestALocalVolumeIsGivenToTheGroupOfItsFirstPodOnly(t *testing.T) {
 	}
 	pv := &v1.PersistentVolume{}
 	pv.Name, pv.Spec.Local = "pv", &v1.LocalVolumeSource{Path: disk}
-	typ := Plugin{}
+	typ := Plugin{Mounts: mount.DirMounter{}}
 	use := func(uid string, group int64, readOnly bool, want, says string) {
 		t.Helper()
 		pod := volumetest.Pod()

@@ -80,7 +80,7 @@ func TestTypes(t *testing.T) {
 		"hostPath claim": {Plugin: hostpath.Plugin{}, Volume: claimed,
 			PersistentVolume: behind(v1.PersistentVolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}),
 			Writable:         true},
-		"local claim": {Plugin: local.Plugin{}, Volume: claimed,
+		"local claim": {Plugin: local.Plugin{Mounts: mount.DirMounter{}}, Volume: claimed,
 			PersistentVolume: behind(v1.PersistentVolumeSource{Local: &v1.LocalVolumeSource{Path: host}}),
 			Writable:         true, Elsewhere: true, Size: volume.SizeOfMount},
 		"nfs": {Plugin: nfs.Plugin{Mounts: noServer{}},
