@@ -188,11 +188,11 @@ func TestWithoutNodesAPodWaitsAndSaysSo(t *testing.T) {
 	t.Parallel()
 	c := testcluster.Start(t, testcluster.WithNodes())
 	create(t, c, pod("waits", "anything"))
-	p := c.WaitPod(within(t, 3*time.Minute), "default",
+	p := c.WaitPod(within(t, time.Minute), "default",
 		"waits", func(p *corev1.Pod) bool { return p != nil && len(p.Status.Conditions) > 0 })
-	if got := p.Status.Conditions[0]; got.Reason != "Unschedulable" ||
-		got.Message != "no nodes available to schedule pods" {
-		t.Errorf(`got %+v, want Reason Unschedulable and Message "no nodes available to schedule pods"`, got)
+	if got := p.Status.Conditions[0]; got.Type != corev1.PodScheduled || got.Status != corev1.ConditionFalse ||
+		got.Reason != "Unschedulable" || got.Message != "no nodes available to schedule pods" {
+		t.Errorf(`got %+v, want PodScheduled False, Unschedulable, "no nodes available to schedule pods"`, got)
 	}
 }
 

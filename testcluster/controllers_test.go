@@ -108,6 +108,11 @@ func TestABudgetLetsOnePodGoAtATime(t *testing.T) {
 		}
 	}
 	eventually(t, c, "all are back", allows(1))
+	if err := api.CoreV1().Pods("default").DeleteCollection(ctx, metav1.DeleteOptions{},
+		metav1.ListOptions{LabelSelector: "app=web"}); err != nil {
+		t.Errorf("a delete of all Pods at once is held back: %v", err)
+	}
+	eventually(t, c, "all are back once more", allows(1))
 	if err := api.AppsV1().Deployments("default").Delete(ctx, "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

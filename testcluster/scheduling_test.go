@@ -67,7 +67,7 @@ func TestAPodIsBoundByHandWhenNobodySchedulesIt(t *testing.T) {
 	if !reflect.DeepEqual(before.Spec, is.Spec) {
 		t.Errorf("the binding changed more than the node's name: %+v", is.Spec)
 	}
-	c.WaitPod(ctx, "default", "by-hand", phase(corev1.PodRunning)) // the kubelet saw it
+	c.WaitPod(within(t, time.Minute), "default", "by-hand", phase(corev1.PodRunning)) // the kubelet saw it
 }
 
 // row: BND-08

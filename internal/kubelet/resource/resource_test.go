@@ -328,6 +328,7 @@ func TestNoSwapOnVersion1(t *testing.T) {
 }
 
 // row: QOS-04
+// row: CRI-18
 func TestContainerValues(t *testing.T) {
 	p := podOf(
 		container("limited", list("cpu", "250m", "memory", "64Mi"), list("cpu", "500m", "memory", "128Mi")),
