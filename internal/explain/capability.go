@@ -77,16 +77,15 @@ func ownerChangeRefused(in In, c container, at, line string) (restriction, bool)
 	}
 	group := int64(1000)
 	return restriction{field: field, value: fmt.Sprint(uid), want: "0", text: fmt.Sprintf("It runs as user %d "+
-		"(%s), and "+
-		"only root, or who has the capability CHOWN, may change whose a file is.", uid, field), fixes: []Fix{
+		"(%s), and only root, or who has the capability CHOWN, may change whose a file "+
+		"is.", uid, field), fixes: []Fix{
 		editedContainer(in, c.spec.Name, "run this container as root, with no more than the capability CHOWN",
 			func(x *corev1.Container) {
 				s := security(x)
 				root, no := int64(0), false
 				s.RunAsUser, s.RunAsNonRoot = &root, &no
 			}), editedPodFix(in, fmt.Sprintf("or let the kubelet give its volumes to a group: fsGroup %d, and do "+
-			"without "+
-			"the change", group), func(s *corev1.PodSpec) {
+			"without the change", group), func(s *corev1.PodSpec) {
 			if s.SecurityContext == nil {
 				s.SecurityContext = &corev1.PodSecurityContext{}
 			}

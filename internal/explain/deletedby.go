@@ -104,8 +104,8 @@ func adoptedText(pod, set, selector string) string {
 		selector = " (" + selector + ")"
 	}
 	return fmt.Sprintf(" Pod %s was not made by it: its labels match the whole selector%s and it had no "+
-		"controller, so "+
-		"%s adopted it and counted it; of a surplus the youngest and those that are not ready go first.", pod, selector,
+		"controller, so %s adopted it and counted it; of a surplus the youngest and those that are not ready go "+
+		"first.", pod, selector,
 		set)
 }
 

@@ -109,8 +109,7 @@ func (s Subject) untilAvailable() string {
 		return ""
 	}
 	return fmt.Sprintf("%d ready Pods are not yet available: they count as available only %d s after they became "+
-		"ready "+
-		"(minReadySeconds), the last in %s",
+		"ready (minReadySeconds), the last in %s",
 		n, seconds, ago(left))
 }
 
@@ -120,8 +119,7 @@ func (s Subject) notYetAvailable(want int32, when string) string {
 	text := fmt.Sprintf("All %d Pods are ready; %s.", want, when)
 	if d, ok := s.Object.(*appsv1.Deployment); ok && d.Status.UpdatedReplicas < want {
 		text += fmt.Sprintf(" The roll-out goes on by itself: %d of %d Pods are of the new template, and the next "+
-			"comes when "+
-			"those count as available.", d.Status.UpdatedReplicas, want)
+			"comes when those count as available.", d.Status.UpdatedReplicas, want)
 	}
 	return text
 }

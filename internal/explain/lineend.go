@@ -29,8 +29,7 @@ func lineEndIn(in In, c container, at string) (restriction, bool) {
 		if r, ok := lineEndOf(in, finding.Object{Kind: kind, Namespace: in.Ref.Namespace, Name: name}, key); ok {
 			r.field = fmt.Sprintf("%s.env[%d].valueFrom", at, i)
 			r.text = fmt.Sprintf("Its variable %s is key %s of %s %s, and that value ends with a newline, as echo "+
-				"without -n "+
-				"writes it: the newline is part of the value.", e.Name, key, kind, name)
+				"without -n writes it: the newline is part of the value.", e.Name, key, kind, name)
 			return r, true
 		}
 	}
@@ -46,8 +45,7 @@ func lineEndIn(in In, c container, at string) (restriction, bool) {
 			r, _ := lineEndOf(in, of, key)
 			r.field = fmt.Sprintf("%s.envFrom[%d]", at, i)
 			r.text = fmt.Sprintf("Its variable %s%s is key %s of %s %s, and that value ends with a newline: the "+
-				"newline is "+
-				"part of the value.", e.Prefix, key, key, kind, name)
+				"newline is part of the value.", e.Prefix, key, key, kind, name)
 			return r, true
 		}
 	}
@@ -95,8 +93,7 @@ func lineEndOf(in In, of finding.Object, key string) (restriction, bool) {
 		run := fmt.Sprintf(`kubectl -n %s patch %s %s --type=merge -p "{\"%s\":{\"%s\":\"%s\"}}"`, of.Namespace, kind,
 			of.Name, write, key, read)
 		return restriction{object: of, value: key, fixes: []Fix{commandFix(fmt.Sprintf("take the newline off key "+
-			"%s of %s %s, "+
-			"and start the Pod anew", key, of.Kind, of.Name), run, againCommand(in.Pod))}}, true
+			"%s of %s %s, and start the Pod anew", key, of.Kind, of.Name), run, againCommand(in.Pod))}}, true
 	}
 	return restriction{}, false
 }

@@ -71,8 +71,7 @@ func TestTheNearestFreeDeviceIsAskedFor(t *testing.T) {
 		Device: "card"}}}}
 	in.Objects.Add("ResourceClaim", claim, taken)
 	got := looserSelectors(in, []journal.NodeRefusal{{Node: "n1", Plugin: "DynamicResources", Detail: "claim " +
-		"shop/big, " +
-		"request gpu asks for 1 of device class cards: none of the 1 devices of this node matches"}})
+		"shop/big, request gpu asks for 1 of device class cards: none of the 1 devices of this node matches"}})
 	if len(got) != 1 || len(got[0].Run) != 1 || !strings.Contains(got[0].Run[0], `quantity(\"24Gi\")`) ||
 		!strings.Contains(got[0].Run[0], "get resourceclaim big -o json") {
 		t.Errorf("got %+v, want claim big made anew with 24Gi", got)

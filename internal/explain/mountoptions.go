@@ -31,8 +31,7 @@ func optionRefused(a *Answer, in In, w journal.VolumeWaiting) bool {
 	}
 	kind, _, _ := strings.Cut(strings.TrimPrefix(sourceField(v), "spec."), ".")
 	a.Cause = fmt.Sprintf("Volume %s is not ready: its claim %s is bound to PersistentVolume %s, whose mount "+
-		"options %s "+
-		"(%s) are refused: %s.", w.Volume, claim, v.Name, strings.Join(options, ","), field,
+		"options %s (%s) are refused: %s.", w.Volume, claim, v.Name, strings.Join(options, ","), field,
 		strings.TrimSuffix(oneLine(w.Message), "."))
 	switch {
 	case strings.Contains(w.Message, "not supported for this volume type"):

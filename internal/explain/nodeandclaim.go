@@ -256,6 +256,5 @@ func (s Subject) deletedForTaint(c *corev1.NodeCondition) string {
 		text = fmt.Sprintf("%s and %d more", strings.Join(shown, ", "), len(names)-len(shown))
 	}
 	return fmt.Sprintf(" It has the taint %s (NoExecute): Pods that do not tolerate that for longer are evicted "+
-		"300 s after "+
-		"it came (%s).", key, text)
+		"300 s after it came (%s).", key, text)
 }

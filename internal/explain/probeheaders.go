@@ -104,8 +104,7 @@ func hostText(b *headerBlame, served []string) bool {
 	if b.index < 0 {
 		b.value = ""
 		b.text = ": it sends no header Host, so it asks by the Pod's address, and a server that serves by name " +
-			"refuses " +
-			"a name that is not its own"
+			"refuses a name that is not its own"
 	} else {
 		b.text = fmt.Sprintf(" with the header Host: %s: a server that serves by name refuses a name that is not "+
 			"its own",

@@ -200,10 +200,8 @@ func toleratesByClass(in In, refusals []journal.NodeRefusal) (text string, fixes
 		name := in.Pod.Spec.Containers[0].Name
 		return fmt.Sprintf(" Its QoS class is BestEffort; Pods of the other classes tolerate %s by themselves.",
 				corev1.TaintNodeMemoryPressure), []Fix{editedContainer(in, name, fmt.Sprintf("let it be Burstable "+
-				"by a "+
-				"request of memory: it may then go to node %s, which is short of memory, and is evicted there "+
-				"after those "+
-				"without request", r.Node), func(x *corev1.Container) {
+				"by a request of memory: it may then go to node %s, which is short of memory, and is evicted there "+
+				"after those without request", r.Node), func(x *corev1.Container) {
 				if x.Resources.Requests == nil {
 					x.Resources.Requests = corev1.ResourceList{}
 				}

@@ -39,13 +39,11 @@ func resizeRestart(in In, c container, t *corev1.ContainerStateTerminated) (f fi
 		Numbers: map[string]string{"restarts": fmt.Sprint(c.status.RestartCount), "exitCode": fmt.Sprint(t.ExitCode)}}
 	f.Message = fmt.Sprintf("%s was restarted as its resources were changed in place: its resizePolicy for %s is "+
 		"RestartContainer (%s), so the kubelet ended its program (exit code %d) and started it with the new "+
-		"size%s. It is "+
-		"no failure.", c.title(), joinList(policies), field, t.ExitCode, newSize(in, c, &f))
+		"size%s. It is no failure.", c.title(), joinList(policies), field, t.ExitCode, newSize(in, c, &f))
 	if len(policies) > 0 {
 		f.Remedies = asRemedies([]Fix{editedContainer(in, c.spec.Name, fmt.Sprintf("let later changes of %s come "+
-			"without "+
-			"a restart: resizePolicy NotRequired (the Pod is made anew for it, and the program has to notice its "+
-			"new size)",
+			"without a restart: resizePolicy NotRequired (the Pod is made anew for it, and the program has to "+
+			"notice its new size)",
 			joinList(policies)), func(x *corev1.Container) {
 			for i := range x.ResizePolicy {
 				x.ResizePolicy[i].RestartPolicy = corev1.NotRequired

@@ -67,8 +67,7 @@ func TestARefusalNamesWhoHasTheRoom(t *testing.T) {
 			gpuPod("b", 4, 9, "n1", done)}, "", ""},
 		{"many", gpuPod("web", 4, 5, ""), []*corev1.Pod{gpuPod("a", 1, 9, "n1"), gpuPod("b", 1, 9, "n1"),
 			gpuPod("c", 1, 9, "n1"), gpuPod("d", 1, 9, "n1")}, " Of its gpu, a has 1 (priority 9), b has 1 " +
-			"(priority 9), " +
-			"c has 1 (priority 9), and 1 more Pods.",
+			"(priority 9), c has 1 (priority 9), and 1 more Pods.",
 			"a b c"},
 		{"no room even when empty", gpuPod("web", 9, 5, ""), []*corev1.Pod{gpuPod("a", 4, 5, "n1")}, "", ""},
 	} {

@@ -55,8 +55,8 @@ func noNewPrivileges(in In, c container, at string) (restriction, bool) {
 	}
 	return restriction{field: at + ".securityContext.allowPrivilegeEscalation", value: "false", want: "true",
 		text: "Its program gains rights by a setuid bit (as sudo and su do), and allowPrivilegeEscalation is " +
-			"false: the " +
-			"kernel gives it none.", fixes: []Fix{{Description: "run what it needs as the container's own user, " +
+			"false: the kernel gives it " +
+			"none.", fixes: []Fix{{Description: "run what it needs as the container's own user, " +
 			"without sudo or su"}, editedContainer(in, c.spec.Name, "or let its programs gain rights: what breaks in "+
 			"may gain them too", func(x *corev1.Container) { x.SecurityContext.AllowPrivilegeEscalation = nil })}}, true
 }
@@ -138,8 +138,8 @@ func mountUnseen(in In, c container, at string) (restriction, bool) {
 			to := corev1.MountPropagationHostToContainer
 			return restriction{field: fmt.Sprintf("%s.volumeMounts[%d].mountPropagation", at, i), value: "None",
 				want: string(to), text: fmt.Sprintf("Container %s mounts into volume %s (mountPropagation "+
-					"Bidirectional), "+
-					"and %s of this container does not propagate it: it sees the directory as it was.", o.spec.Name,
+					"Bidirectional), and %s of this container does not propagate it: it sees the directory as "+
+					"it was.", o.spec.Name,
 					m.Name, m.MountPath), fixes: []Fix{editedContainer(in, c.spec.Name, "let mounts be seen here: "+
 					"mountPropagation HostToContainer", func(x *corev1.Container) {
 					x.VolumeMounts[i].MountPropagation = &to

@@ -46,8 +46,8 @@ func seLinuxDenied(in In, c container, at string) (restriction, bool) {
 		field, value = at+".securityContext.seLinuxOptions", ""
 	}
 	r := restriction{field: field, value: value, text: fmt.Sprintf("SELinux of the node forbids it (avc): its "+
-		"label is %s "+
-		"(%s), and the file's label is not one that this may touch.", orDefault(value, "the runtime's own"), field)}
+		"label is %s (%s), and the file's label is not one that this may "+
+		"touch.", orDefault(value, "the runtime's own"), field)}
 	r.fixes = []Fix{{Description: "give the file the label that containers may touch: on the node chcon -Rt " +
 		"container_file_t PATH, or mount the volume with relabelling"}}
 	if value != "" {
@@ -79,8 +79,7 @@ func seLinuxRefused(a *Answer, in In, w journal.VolumeWaiting) bool {
 	f := finding.Finding{Code: "SELinuxConflict", Stage: finding.StageVolume, Object: in.object()}
 	f.Field, f.Value = seLinuxField(in.Pod, nil)
 	recursive := editedPodFix(in, "let the runtime label the volume's files one by one: seLinuxChangePolicy "+
-		"Recursive, "+
-		"which takes longer for many files", func(s *corev1.PodSpec) {
+		"Recursive, which takes longer for many files", func(s *corev1.PodSpec) {
 		if s.SecurityContext == nil {
 			s.SecurityContext = &corev1.PodSecurityContext{}
 		}
@@ -90,16 +89,15 @@ func seLinuxRefused(a *Answer, in In, w journal.VolumeWaiting) bool {
 	case m != nil:
 		f.Numbers = map[string]string{"mounted": m[2], "wanted": m[3]}
 		a.Cause = fmt.Sprintf("Volume %s is not mounted: node %s has it mounted with the SELinux label %q for "+
-			"another Pod, "+
-			"and this Pod's is %q (%s): one mount has one label.", w.Volume, in.Pod.Spec.NodeName, m[2], m[3], f.Field)
+			"another Pod, and this Pod's is %q (%s): one mount has one "+
+			"label.", w.Volume, in.Pod.Spec.NodeName, m[2], m[3], f.Field)
 		a.Fixes = append(a.Fixes, recursive, Fix{Description: "or give both Pods the same seLinuxOptions.level, or " +
 			"place them on different nodes"})
 	case noLabelled.MatchString(w.Message):
 		f.Field, f.Value = "spec.securityContext.seLinuxChangePolicy", "MountOption"
 		f.Want = string(corev1.SELinuxChangePolicyRecursive)
 		a.Cause = fmt.Sprintf("Volume %s is not mounted: the Pod has an SELinux label of its own, the driver "+
-			"mounts with "+
-			"such (CSIDriver seLinuxMount true), and the kubelet does not serve that: %s.", w.Volume,
+			"mounts with such (CSIDriver seLinuxMount true), and the kubelet does not serve that: %s.", w.Volume,
 			strings.TrimSuffix(oneLine(w.Message), "."))
 		a.Fixes = append(a.Fixes, recursive)
 	default:
@@ -133,8 +131,7 @@ func seLinuxFindings(in In) []finding.Finding {
 			f.Related = []finding.Object{{Kind: "Pod", Namespace: in.Ref.Namespace, Name: m[3]}}
 		}
 		f.Message = fmt.Sprintf("The Pod's %s %q is not that of %s, which uses the same volume (%q): on one node "+
-			"only one of "+
-			"them can have the volume.", m[1], m[2], other, m[4])
+			"only one of them can have the volume.", m[1], m[2], other, m[4])
 		f.Remedies = []finding.Remedy{{Say: fmt.Sprintf("give both the same %s", f.Field)}}
 		out = append(out, f)
 	}

@@ -183,8 +183,8 @@ func (s Subject) noLoadBalancer(a *Answer, x *corev1.Service) bool {
 		a.Cause = fmt.Sprintf("The Service waits for a load balancer of class %s: only a controller of that class "+
 			"gives it an address. Inside the cluster it works (%d ready endpoints).", *class, s.ready(x))
 		a.Fixes = []Fix{commandFix("make the Service again without spec.loadBalancerClass: whoever serves no "+
-			"class then "+
-			"gives it an address", fmt.Sprintf("kubectl -n %s get service %s -o json | kubectl patch --local -f - "+
+			"class then gives it an "+
+			"address", fmt.Sprintf("kubectl -n %s get service %s -o json | kubectl patch --local -f - "+
 			`--type=merge -p '{"spec":{"loadBalancerClass":null}}' -o json | kubectl replace --force -f -`, x.Namespace,
 			x.Name)), {Description: "or run the controller of that class"}}
 	} else {

@@ -279,8 +279,7 @@ func (s Subject) workload(a *Answer, want, ready int32, template *corev1.PodTemp
 		if i := slices.IndexFunc(s.Pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }); i >= 0 {
 			p := s.Pods[i]
 			a.Cause = fmt.Sprintf("It wants %d Pods, and Pod %s is being deleted and has not ended (%s); the rest "+
-				"is made "+
-				"by itself as soon as that is over.", want, p.Name, graceText(p, s.Now))
+				"is made by itself as soon as that is over.", want, p.Name, graceText(p, s.Now))
 			a.Fixes = []Fix{seeWhy("see why it has not ended", "Pod", p.Namespace, p.Name)}
 			return
 		}

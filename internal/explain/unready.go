@@ -114,8 +114,8 @@ func inARow(a *Answer, in In, c container, at time.Time) {
 	period := secondsOf(int64(max(p.PeriodSeconds, 1)))
 	all := period * time.Duration(p.SuccessThreshold-1)
 	a.Cause = fmt.Sprintf("Nothing is wrong: the %s probe of container %s succeeds since %s, and the Pod is ready "+
-		"after "+
-		"%d successes in a row (successThreshold), one every %ds: %ds after the first. It only has to be waited for.",
+		"after %d successes in a row (successThreshold), one every %ds: %ds after the first. It only has to be "+
+		"waited for.",
 		kind, c.spec.Name, ago(in.Now.Sub(at)), p.SuccessThreshold, max(p.PeriodSeconds, 1), int(all.Seconds()))
 	if left := all - in.Now.Sub(at); left > 0 {
 		a.Next = fmt.Sprintf("the last of them is due in %s", ago(left))
@@ -151,8 +151,7 @@ func notReady(in In) *Answer {
 			if c.spec.ReadinessProbe == nil && c.spec.StartupProbe == nil && c.status.State.Running != nil &&
 				in.Now.Sub(c.status.State.Running.StartedAt.Time) > leastWell {
 				a.Fixes = append(a.Fixes, commandFix("nothing in its spec keeps it from being ready: when this "+
-					"lasts, make "+
-					"the Pod anew, which ends what it does now", againCommand(p)))
+					"lasts, make the Pod anew, which ends what it does now", againCommand(p)))
 			}
 			if c.spec.ReadinessProbe != nil {
 				a.Cause = fmt.Sprintf("Container %s runs but is not ready yet: its readiness probe has not "+

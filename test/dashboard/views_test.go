@@ -2,6 +2,8 @@ package dashboard
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
@@ -395,22 +397,41 @@ func TestSizeAndFirstPaint(t *testing.T) {
 	if size == 0 || size > 150_000 {
 		t.Errorf("all views load %d bytes, want at most 150,000", size)
 	}
-	best := time.Hour
-	for n := 0; n < 12 && best > mostPaint; n++ { // the machine may be busy with other tests
+	// A page of one line tells how fast the machine is, and how busy.
+	line := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<h1>one line</h1>")
+	}))
+	defer line.Close()
+	best, plain := time.Hour, time.Hour
+	for n := 0; n < 12 && best > max(mostPaint, paintRatio*plain); n++ {
+		b.run(chromedp.Navigate(line.URL))
+		plain = min(plain, b.firstPaint())
 		b.blank()
 		b.open(b.site.address)
-		b.until("a paint", `performance.getEntriesByName('first-contentful-paint').length === 1`)
-		best = min(best, time.Duration(value[float64](b,
-			`performance.getEntriesByName('first-contentful-paint')[0].startTime`)*float64(time.Millisecond)))
+		best = min(best, b.firstPaint())
 	}
-	t.Logf("%d bytes in all, first paint after %s", size, best.Round(time.Millisecond))
-	if best > mostPaint {
-		t.Errorf("the first paint came after %s at best, want %s at most", best, mostPaint)
+	t.Logf("%d bytes in all, first paint after %s; of a page of one line after %s", size,
+		best.Round(time.Millisecond), plain.Round(time.Millisecond))
+	if most := max(mostPaint, paintRatio*plain); best > most {
+		t.Errorf("the first paint came after %s at best, want %s at most", best, most)
 	}
 }
 
-// mostPaint is how long a page may take to its first paint, when the machine leaves it alone.
-const mostPaint = 300 * time.Millisecond
+// mostPaint is how long the page may take to its first paint, and paintRatio how many times as long
+// as a page of one line, where the machine is too slow or too busy for the former.
+const (
+	mostPaint  = 300 * time.Millisecond
+	paintRatio = 3
+)
+
+// firstPaint waits for the first paint of the page and returns how long after its start it came.
+func (b *tab) firstPaint() time.Duration {
+	b.t.Helper()
+	b.until("a paint", `performance.getEntriesByName('first-contentful-paint').length === 1`)
+	return time.Duration(value[float64](b,
+		`performance.getEntriesByName('first-contentful-paint')[0].startTime`) * float64(time.Millisecond))
+}
 
 // fiveThousand makes 100 nodes without kubelets and 5,000 Pods on them.
 func fiveThousand(t *testing.T) *testcluster.Cluster {

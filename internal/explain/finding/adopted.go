@@ -56,8 +56,7 @@ func adopted(c *Cluster, o metav1.Object, self Object) []Finding {
 		c.adoptedByJob(&f, j, len(own))
 	}
 	f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("let %s go: without the label it is nobody's again, "+
-		"and the "+
-		"controller makes one of its own if it lacks one", podsNamed(names)), Run: released(taken, s)})
+		"and the controller makes one of its own if it lacks one", podsNamed(names)), Run: released(taken, s)})
 	return []Finding{f}
 }
 
@@ -76,15 +75,13 @@ func (c *Cluster) adoptedByJob(f *Finding, j *batchv1.Job, own int) {
 	f.Numbers["completions"], f.Numbers["succeeded"] = fmt.Sprint(completions), fmt.Sprint(j.Status.Succeeded)
 	f.Numbers["active"] = fmt.Sprint(j.Status.Active)
 	f.Message += fmt.Sprintf(" It is manualSelector true (spec.manualSelector) that lets the Job select Pods by "+
-		"labels "+
-		"of others: the taken one counts as one of its %d completions (%d succeeded, %d active).", completions,
+		"labels of others: the taken one counts as one of its %d completions (%d succeeded, %d active).", completions,
 		j.Status.Succeeded, j.Status.Active)
 	if own == 0 {
 		f.Message += " So none is made from its own template."
 	}
 	f.Remedies = []Remedy{{Say: "make the Job anew with a selector of its own (without manualSelector and " +
-		"selector): the " +
-		"Pods that it has now are deleted with it", Run: []string{recreateJob(objectOf("Job", j),
+		"selector): the Pods that it has now are deleted with it", Run: []string{recreateJob(objectOf("Job", j),
 		`{"spec":{"manualSelector":null}}`)}}}
 }
 
@@ -123,11 +120,10 @@ func manualOverlap(c *Cluster, o metav1.Object, self Object) []Finding {
 			out = append(out, Finding{Code: "SelectorsOverlap", Severity: Threat, Stage: StageControl, Object: self,
 				Field: "spec.manualSelector", Value: "true", Want: "false", Related: []Object{objectOf(kind, x)},
 				Message: fmt.Sprintf("Job %s selects %s (manualSelector true), which the Pods of %s %s have too: "+
-					"each may "+
-					"take Pods that have no controller for its own, and counts are wrong.", self.Name, s, kind,
+					"each may take Pods that have no controller for its own, and counts are "+
+					"wrong.", self.Name, s, kind,
 					x.GetName()), Remedies: []Remedy{{Say: "make the Job anew with a selector of its own: its Pods " +
-					"are " +
-					"deleted with it", Run: []string{recreateJob(self, `{"spec":{"manualSelector":null}}`)}}}})
+					"are deleted with it", Run: []string{recreateJob(self, `{"spec":{"manualSelector":null}}`)}}}})
 		}
 	}
 	return out

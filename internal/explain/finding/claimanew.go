@@ -110,8 +110,7 @@ func (c *Cluster) onlyOne(f *Finding, r Reference) {
 		if len(own) == 1 && (f.Object != Object{r.To.Kind, r.To.Namespace, own[0]}) {
 			f.Related = append(f.Related, Object{r.To.Kind, r.To.Namespace, own[0]})
 			f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("name %s in %s of %s, if that was meant: it is "+
-				"the only "+
-				"%s%s", own[0], r.Field, f.Object, r.To.Kind, where(r.To)),
+				"the only %s%s", own[0], r.Field, f.Object, r.To.Kind, where(r.To)),
 				Run: c.claimedAnew(f.Object, c.replaceCommand(f.Object, nameField(r), own[0]))})
 		}
 		return

@@ -83,8 +83,8 @@ func cronJob(c *Cluster, o metav1.Object, self Object) []Finding {
 				Numbers: map[string]string{"active": fmt.Sprint(len(j.Status.Active)),
 					"skipped": fmt.Sprint(c.skipped(j, due))},
 				Message: fmt.Sprintf("CronJob %s has missed its start at %s: concurrencyPolicy Forbid skips each "+
-					"start "+
-					"while a Job is active, and Job %s is still running%s.", self.Name, due.UTC().Format(time.TimeOnly),
+					"start while a Job is active, and Job %s is still "+
+					"running%s.", self.Name, due.UTC().Format(time.TimeOnly),
 					active, c.withoutDeadline(j, active)),
 				Remedies: forbidRemedies(self, active)})
 		}
@@ -138,8 +138,8 @@ func (c *Cluster) replaced(j *batchv1.CronJob, self Object) []Finding {
 		Value: "Replace", Want: "Forbid", Numbers: map[string]string{"periodSeconds": seconds},
 		Related: []Object{{"Job", self.Namespace, j.Status.Active[0].Name}},
 		Message: fmt.Sprintf("No Job of CronJob %s ends: each is deleted when the next one is due, after %s s "+
-			"(schedule "+
-			"%q, concurrencyPolicy Replace), and takes longer than that.", self.Name, seconds, j.Spec.Schedule),
+			"(schedule %q, concurrencyPolicy Replace), and takes longer than "+
+			"that.", self.Name, seconds, j.Spec.Schedule),
 		Remedies: []Remedy{{Say: "let each Job end before the next one starts", Run: []string{kubectl(self, "patch",
 			`--type=merge -p '{"spec":{"concurrencyPolicy":"Forbid"}}'`)}},
 			{Say: "or give it a schedule with more time between two starts than a Job takes"}}}}

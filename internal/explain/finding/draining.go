@@ -34,15 +34,14 @@ func draining(c *Cluster, o metav1.Object, self Object) []Finding {
 			out = append(out, Finding{Code: "DrainHeld", Stage: StageChange, Object: at,
 				Field: "metadata.finalizers[0]",
 				Value: p.Finalizers[0], Related: []Object{self}, Message: fmt.Sprintf("Pod %s on node %s was "+
-					"deleted or "+
-					"evicted, and its finalizer %s keeps the object: a drain of the node waits until that is removed.",
+					"deleted or evicted, and its finalizer %s keeps the object: a drain of the node waits until "+
+					"that is removed.",
 					p.Name, n.Name, joined(p.Finalizers)), Remedies: finalizerRemedies(at, p.Finalizers)})
 		case p.DeletionTimestamp != nil:
 			going = true
 			f := Finding{Code: "DrainHeld", Severity: Note, Stage: StageChange, Object: at,
 				Field: "spec.terminationGracePeriodSeconds", Related: []Object{self}, Message: fmt.Sprintf("Pod %s "+
-					"on node "+
-					"%s is ending: a drain waits for it.", p.Name, n.Name)}
+					"on node %s is ending: a drain waits for it.", p.Name, n.Name)}
 			c.describeTermination(&f, p)
 			out = append(out, f)
 		case pod.IsTerminal(p):

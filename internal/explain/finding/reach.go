@@ -160,8 +160,7 @@ func (c *Cluster) unlabelledSlice(f *Finding, s *corev1.Service) {
 		f.Severity, f.Object, f.Related = Broken, at, append(f.Related, objectOf("Service", s))
 		f.Field, f.Value, f.Want = "metadata.labels["+discoveryv1.LabelServiceName+"]", of, s.Name
 		f.Message += fmt.Sprintf(" EndpointSlice %s is named after it and lacks the label %s=%s, by which alone a "+
-			"slice "+
-			"belongs to a Service.", x.Name, discoveryv1.LabelServiceName, s.Name)
+			"slice belongs to a Service.", x.Name, discoveryv1.LabelServiceName, s.Name)
 		f.Remedies = append(f.Remedies, Remedy{Say: fmt.Sprintf("let EndpointSlice %s be of Service %s", x.Name,
 			s.Name),
 			Run: []string{kubectl(at, "label", "--overwrite "+discoveryv1.LabelServiceName+"="+s.Name)}})
@@ -186,8 +185,8 @@ func (c *Cluster) slicePorts(s *corev1.Service, x *discoveryv1.EndpointSlice, se
 		}
 		f := Finding{Code: "PortMissing", Stage: StageTraffic, Object: self, Field: fmt.Sprintf("spec.ports[%d].name",
 			i), Value: p.Name, Related: []Object{objectOf("EndpointSlice", x)}, Message: fmt.Sprintf("Port %q of "+
-			"Service "+
-			"%s is none of EndpointSlice %s, which has %q: names must be equal.", p.Name, self.Name, x.Name, have)}
+			"Service %s is none of EndpointSlice %s, which has %q: names must be "+
+			"equal.", p.Name, self.Name, x.Name, have)}
 		f.Want, _ = Near(p.Name, have)
 		out = append(out, f)
 	}

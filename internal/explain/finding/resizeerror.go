@@ -44,8 +44,8 @@ func resizeError(c *Cluster, o metav1.Object, self Object) []Finding {
 	f.Field, f.Value, f.Want = d.field, d.want.String(), d.has.String()
 	f.Numbers["wanted"], f.Numbers["has"] = f.Value, f.Want
 	f.Message = fmt.Sprintf("The resize of Pod %s is not carried out (PodResizeInProgress, reason Error): "+
-		"container %s is "+
-		"to have %s of %s and runs on with the %s that it has. The kubelet says: %s.", self.Name, d.container, f.Value,
+		"container %s is to have %s of %s and runs on with the %s that it has. The kubelet says: "+
+		"%s.", self.Name, d.container, f.Value,
 		d.name, f.Want, strings.TrimSuffix(words, "."))
 	if used := usedBytes(words); used > 0 && d.name == corev1.ResourceMemory {
 		f.Numbers["used"] = mebi(used)

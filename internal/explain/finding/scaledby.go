@@ -28,16 +28,16 @@ func scaledBy(c *Cluster, o metav1.Object, self Object) []Finding {
 				"replicas": fmt.Sprint(n), "minReplicas": fmt.Sprint(least),
 				"maxReplicas": fmt.Sprint(h.Spec.MaxReplicas)},
 			Message: fmt.Sprintf("HorizontalPodAutoscaler %s sets the replicas of %s %s (%d now) within "+
-				"minReplicas %d "+
-				"and maxReplicas %d: another number that is set by hand does not stay.", h.Name, self.Kind, self.Name,
+				"minReplicas %d and maxReplicas %d: another number that is set by hand does not "+
+				"stay.", h.Name, self.Kind, self.Name,
 				n,
 				least, h.Spec.MaxReplicas)}
 		if n >= h.Spec.MaxReplicas {
 			f.Message += " It is at its maximum."
 			more := 2 * h.Spec.MaxReplicas
 			f.Remedies = []Remedy{{Say: fmt.Sprintf("let it have up to %d replicas, and ask for as many: without "+
-				"load the "+
-				"autoscaler takes them away again", more), Run: []string{kubectl(f.Object, "patch", fmt.Sprintf(
+				"load the autoscaler takes them away "+
+				"again", more), Run: []string{kubectl(f.Object, "patch", fmt.Sprintf(
 				`--type=merge -p '{"spec":{"maxReplicas":%d}}'`, more)), fmt.Sprintf("kubectl -n %s scale %s/%s "+
 				"--replicas=%d",
 				self.Namespace, self.lower(), self.Name, more)}}}

@@ -48,10 +48,9 @@ func (c *Cluster) labelConflict(p, x *corev1.Pod, v *corev1.PersistentVolume, se
 		Field: "spec.securityContext.seLinuxOptions",
 		Value: mine, Want: theirs, Related: []Object{objectOf("Pod", x), objectOf("PersistentVolume", v)},
 		Message: fmt.Sprintf("Pod %s waits for volume %s, which Pod %s on the same node %s has mounted with the "+
-			"SELinux "+
-			"label %s; %s asks for %s (spec.securityContext.seLinuxOptions). Driver %s mounts with a label "+
-			"(seLinuxMount), "+
-			"and on one node a volume has one.", p.Name, v.Name, x.Name, p.Spec.NodeName, theirs, p.Name, mine,
+			"SELinux label %s; %s asks for %s (spec.securityContext.seLinuxOptions). Driver %s mounts with a label "+
+			"(seLinuxMount), and on one node a volume has "+
+			"one.", p.Name, v.Name, x.Name, p.Spec.NodeName, theirs, p.Name, mine,
 			v.Spec.CSI.Driver)}
 	f.Numbers = map[string]string{"label": mine, "other": theirs}
 	level := labelOf(x).Level
@@ -64,8 +63,7 @@ func (c *Cluster) labelConflict(p, x *corev1.Pod, v *corev1.PersistentVolume, se
 					" -o json | kubectl replace --force -f -"}})
 	}
 	f.Remedies = append(f.Remedies, Remedy{Say: "or let the runtime label files one by one: seLinuxChangePolicy " +
-		"Recursive " +
-		"in both Pods"})
+		"Recursive in both Pods"})
 	return f
 }
 
