@@ -397,15 +397,10 @@ func TestSizeAndFirstPaint(t *testing.T) {
 	if size == 0 || size > 150_000 {
 		t.Errorf("all views load %d bytes, want at most 150,000", size)
 	}
-	// A page of one line tells how fast the machine is, and how busy.
-	line := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprint(w, "<h1>one line</h1>")
-	}))
-	defer line.Close()
+	line := oneLine(t)
 	best, plain := time.Hour, time.Hour
-	for n := 0; n < 12 && best > max(mostPaint, paintRatio*plain); n++ {
-		b.run(chromedp.Navigate(line.URL))
+	for n := 0; n == 0 || n < 12 && best > max(mostPaint, paintRatio*plain); n++ {
+		b.run(chromedp.Navigate(line))
 		plain = min(plain, b.firstPaint())
 		b.blank()
 		b.open(b.site.address)
@@ -424,6 +419,16 @@ const (
 	mostPaint  = 300 * time.Millisecond
 	paintRatio = 3
 )
+
+// oneLine serves a page of one line, which tells how fast the machine is, and how busy.
+func oneLine(t *testing.T) (address string) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<h1>one line</h1>")
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
 
 // firstPaint waits for the first paint of the page and returns how long after its start it came.
 func (b *tab) firstPaint() time.Duration {
@@ -474,11 +479,14 @@ const mostPods = 5 * time.Second
 func TestFirstPaintWithManyPods(t *testing.T) {
 	b := newTab(t, serve(t, fiveThousand(t)), 1280, 800)
 	b.enter(admin)
-	paint, painted := time.Hour, time.Hour
+	line := oneLine(t)
+	paint, painted, plain := time.Hour, time.Hour, time.Hour
 	milliseconds := func(expression string) time.Duration {
 		return time.Duration(value[float64](b, expression) * float64(time.Millisecond))
 	}
-	for n := 0; n < 12 && (n < 3 || paint > mostPaint || painted > mostPods); n++ {
+	for n := 0; n < 12 && (n < 3 || paint > max(mostPaint, paintRatio*plain) || painted > mostPods); n++ {
+		b.run(chromedp.Navigate(line))
+		plain = min(plain, b.firstPaint())
 		b.blank()
 		b.open(b.site.address)
 		b.until("all Pods", `document.querySelector('#main > div')?.board?.pods.size === 5000 &&
@@ -489,9 +497,9 @@ func TestFirstPaintWithManyPods(t *testing.T) {
 	load, _ := os.ReadFile("/proc/loadavg")
 	t.Logf("first paint after %s, 5,000 Pods after %s; load average %s", paint.Round(time.Millisecond),
 		painted.Round(time.Millisecond), load)
-	if paint > mostPaint || painted > mostPods {
+	if most := max(mostPaint, paintRatio*plain); paint > most || painted > mostPods {
 		t.Errorf("the page was painted after %s and its Pods after %s at best, want %s and %s at most", paint, painted,
-			mostPaint, mostPods)
+			most, mostPods)
 	}
 }
 
@@ -509,10 +517,13 @@ func TestManyPods(t *testing.T) {
 		for (let i = 0; i < 100; i++) nodes['n' + i] = { n: 'n' + i, c: 32000, m: 2 ** 36, p: 110, ok: true, v: 'v1' };
 		for (let i = 0; i < 5000; i++) pods['u' + i] = { u: 'u' + i, ns: 'a', n: 'p' + i, node: 'n' + i % 100,
 			s: 'ready', c: 100, m: 2 ** 26 };
-		view.take('nodes')({ full: true, set: nodes });
-		view.take('pods')({ full: true, set: pods });
+		window.fill = () => {
+			view.take('nodes')({ full: true, set: nodes });
+			view.take('pods')({ full: true, set: pods });
+		};
 	})()`))
-	b.until("all Pods", `document.querySelector('#main > div').board.rows.length === 100`)
+	// The cluster's own lists, which are empty, may come after the first try.
+	b.until("all Pods", `document.querySelector('#main > div').board.rows.length === 100 || void fill()`)
 	const frames, rounds = 60, 7
 	const limit = time.Second / 60
 	var work []time.Duration
