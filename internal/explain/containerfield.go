@@ -136,7 +136,12 @@ func keyField(p *corev1.Pod, c container, at string, r objectKey) (field, value,
 // containerRemedies are what helps a container that waits or ended, whichever container the answer
 // itself is about.
 func containerRemedies(in In, c container, t *corev1.ContainerStateTerminated) []finding.Remedy {
-	var a Answer
+	return asRemedies(containerAnswer(in, c, t).Fixes)
+}
+
+// containerAnswer is the answer about a container that waits or ended, as if it were the only one
+// of its Pod; empty about one that does neither. t is how its last run ended; may be nil.
+func containerAnswer(in In, c container, t *corev1.ContainerStateTerminated) (a Answer) {
 	switch w := c.waiting(); {
 	case w != nil && slices.Contains(imageReasons, w.Reason):
 		a = *imageAnswer(in, c, w)
@@ -149,7 +154,7 @@ func containerRemedies(in In, c container, t *corev1.ContainerStateTerminated) [
 			killedByProbeCause(&a, in, c, k)
 		}
 	}
-	return asRemedies(a.Fixes)
+	return a
 }
 
 // runsWellSince reports whether a container that was restarted once runs now and has run longer

@@ -288,7 +288,7 @@ func podFindings(in In, a Answer) (told, more []finding.Finding) {
 		}
 		told = append(told, refusalFindings(in, a.refusals)...)
 		told = append(told, hookFindings(in)...)
-		more = append(append(more, containerFindings(in)...), killedProcesses(in)...)
+		more = append(append(more, besideContainer(in, a, containerFindings(in))...), killedProcesses(in)...)
 		more = append(more, blindProbes(in)...)
 		more = append(more, seLinuxFindings(in)...)
 	} else if x, _, ok := newest[journal.ContainerExited](in,

@@ -84,6 +84,12 @@ func startRefusedText(in In, c container, words string) string {
 	if dir := workingDirOf(c, words); dir != "" {
 		return workingDirText(dir, words)
 	}
+	if m := programPattern.FindStringSubmatch(words); m != nil {
+		if n := len(takenApart(c.spec.Command, m[1])); n > 0 {
+			return fmt.Sprintf(" Its command is one word, %q, blanks included, and no program has that name: %d words "+
+				"were meant, each an item of the list.", m[1], n)
+		}
+	}
 	if r, ok := refusedStart(in, c, words); ok {
 		return " " + r.text
 	}

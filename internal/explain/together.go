@@ -5,16 +5,23 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/gantry-project/gantry/internal/explain/finding"
 )
 
 // independent are codes of findings about one field each, such as one that names what is not
-// there: each hinders its
-// object whatever else is mended.
+// there: each hinders its object whatever else is mended.
 var independent = []string{"ReferenceMissing", "KeyMissing", "SubPathMissing", "NodeLabelMissing", "ErrImagePull",
 	"ImagePullBackOff", "InvalidImageName", "SchedulingGated", "FinalizerHolds", "PortMissing", "MountOptionRefused",
-	"BudgetNeverAllows", "DrainHeld", "SelectsNothing", "ProbeFails", "CreateContainerConfigError", "Restricted",
-	"QuotaExceeded"}
+	"BudgetNeverAllows", "DrainHeld", "SelectsNothing", "ProbeFails", "CreateContainerConfigError",
+	"CreateContainerError", "RunContainerError", "Restricted", "QuotaExceeded"}
+
+// isIndependent reports whether a finding hinders its object whatever else is mended: by its code,
+// or as the program of a container cannot be started.
+func isIndependent(f finding.Finding) bool {
+	return slices.Contains(independent, f.Code) || f.Code == "ContainerExited" && strings.Contains(f.Field, ".command")
+}
 
 // readsOnly matches a command that changes nothing.
 var readsOnly = regexp.MustCompile(
@@ -36,7 +43,7 @@ func repairTogether(a *Answer) {
 	seen := map[string]bool{}
 	for _, f := range a.Findings {
 		at := f.Object.String() + " " + f.Field
-		if f.Severity != finding.Broken || !slices.Contains(independent, f.Code) || seen[at] ||
+		if f.Severity != finding.Broken || !isIndependent(f) || seen[at] ||
 			f.Code == "NodeLabelMissing" && !strings.Contains(f.Field, "nodeSelector") {
 			continue
 		}
@@ -94,4 +101,36 @@ func whereItStands(c container, host string) string {
 		}
 	}
 	return ""
+}
+
+// besideContainer lets findings about containers say as much as an answer about each of them alone
+// would, where the answer is about another container of the Pod.
+func besideContainer(in In, a Answer, list []finding.Finding) []finding.Finding {
+	if !slices.Contains(ofOneContainer, a.Code) {
+		return list
+	}
+	for i := range list {
+		f := &list[i]
+		if f.Severity != finding.Broken || f.Code != "ContainerExited" && !slices.Contains(imageReasons, f.Code) &&
+			!slices.Contains(configReasons, f.Code) {
+			continue
+		}
+		for _, c := range containers(in.Pod) {
+			if at := pathOf(in.Pod, c); f.Field != at && !strings.HasPrefix(f.Field, at+".") {
+				continue
+			}
+			if cause := containerAnswer(in, c, lastEnd(c)).Cause; cause != "" && !strings.HasPrefix(a.Cause, cause) {
+				f.Message = cause
+			}
+		}
+	}
+	return list
+}
+
+// lastEnd is how the run of a container ended that made it wait or end; nil when it runs.
+func lastEnd(c container) *corev1.ContainerStateTerminated {
+	if w := c.waiting(); w != nil && w.Reason == "CrashLoopBackOff" {
+		return c.status.LastTerminationState.Terminated
+	}
+	return c.status.State.Terminated
 }
