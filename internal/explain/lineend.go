@@ -2,6 +2,7 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,9 +10,8 @@ import (
 	"github.com/gantry-project/gantry/internal/explain/finding"
 )
 
-// lineEndIn is a variable of a container whose value, from a Secret or ConfigMap, is one line
-// with a
-// line's end: as a header, password or address that is another value.
+// lineEndIn is a variable of a container whose value, from a Secret or ConfigMap, is one line with
+// a newline at its end: as a header, password or address that is another value.
 func lineEndIn(in In, c container, at string) (restriction, bool) {
 	if in.Objects == nil {
 		return restriction{}, false
@@ -52,7 +52,8 @@ func lineEndIn(in In, c container, at string) (restriction, bool) {
 	return restriction{}, false
 }
 
-// keysWithLineEnd are the keys of a Secret or ConfigMap whose values are one line with its end.
+// keysWithLineEnd are the keys of a Secret or ConfigMap whose values are one line with a newline at
+// its end, sorted.
 func keysWithLineEnd(in In, of finding.Object) []string {
 	var out []string
 	switch x := in.Objects.Get(of).(type) {
@@ -69,29 +70,28 @@ func keysWithLineEnd(in In, of finding.Object) []string {
 			}
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 
-// lineEndOf is a key whose value ends with a line's end, with the command that takes it off.
+// lineEndOf is a key whose value ends with a newline, with the command that takes it off.
 func lineEndOf(in In, of finding.Object, key string) (restriction, bool) {
 	for _, k := range keysWithLineEnd(in, of) {
 		if k != key {
 			continue
 		}
-		kind, read, write := strings.ToLower(of.Kind), "", ""
+		kind, read := strings.ToLower(of.Kind), ""
 		path := strings.ReplaceAll(key, ".", `\.`)
 		if of.Kind == "Secret" {
 			read = fmt.Sprintf(
 				`$(kubectl -n %s get secret %s -o jsonpath='{.data.%s}' | base64 -d | tr -d '\n' | base64 -w0)`,
 				of.Namespace, of.Name, path)
-			write = "data"
 		} else {
 			read = fmt.Sprintf(`$(kubectl -n %s get configmap %s -o jsonpath='{.data.%s}' | tr -d '\n')`, of.Namespace,
 				of.Name, path)
-			write = "data"
 		}
-		run := fmt.Sprintf(`kubectl -n %s patch %s %s --type=merge -p "{\"%s\":{\"%s\":\"%s\"}}"`, of.Namespace, kind,
-			of.Name, write, key, read)
+		run := fmt.Sprintf(`kubectl -n %s patch %s %s --type=merge -p "{\"data\":{\"%s\":\"%s\"}}"`, of.Namespace, kind,
+			of.Name, key, read)
 		return restriction{object: of, value: key, fixes: []Fix{commandFix(fmt.Sprintf("take the newline off key "+
 			"%s of %s %s, and start the Pod anew", key, of.Kind, of.Name), run, againCommand(in.Pod))}}, true
 	}

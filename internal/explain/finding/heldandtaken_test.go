@@ -1,6 +1,7 @@
 package finding
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,14 @@ const sharedClaims = `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {n
 const secondPod = `{apiVersion: v1, kind: Pod, metadata: {name: second, namespace: shop}, spec: {nodeName: n1, ` +
 	`securityContext: {seLinuxOptions: {level: "LEVEL"}}, volumes: [{name: s, persistentVolumeClaim: {` +
 	`claimName: share}}], containers: [{name: a}]}, status: {phase: Pending}}`
+
+// resizing is a Pod whose memory limit is to become another, with the condition PodResizeInProgress.
+func resizing(has, want, reason, words string) string {
+	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: cache, namespace: shop}, spec: {nodeName: n1, `+
+		`containers: [{name: a, resources: {limits: {memory: %s}}}]}, status: {phase: Running, conditions: [{`+
+		`type: PodResizeInProgress, status: "True", reason: %q, message: %q}], containerStatuses: [{name: a, `+
+		`resources: {limits: {memory: %s}}}]}}`, want, reason, words, has)
+}
 
 // heldRows are rows of TestRulesOfHeldAndTakenThings.
 var heldRows = []struct{ name, objects, of, want, run string }{
@@ -68,6 +77,16 @@ var heldRows = []struct{ name, objects, of, want, run string }{
 		`mountOptions: [ro], hostPath: {path: /x}}}`, "PersistentVolume//v", "MountOptionRefused " +
 		"spec.mountOptions ro",
 		`"remove","path":"/spec/mountOptions"`},
+	{"a resize below what is used", resizing("64Mi", "32Mi", "Error", "attempting to set pod memory limit "+
+		"(33554432) below current usage (50331648)"), "Pod/shop/cache",
+		"ResizeFailed spec.containers[0].resources.limits.memory 32Mi", `"memory":"64Mi"`},
+	{"a resize that goes on", resizing("64Mi", "32Mi", "", ""), "Pod/shop/cache", "no ResizeFailed", ""},
+	{"a Pod that keeps a namespace", `{apiVersion: v1, kind: Namespace, metadata: {name: shop, ` +
+		`deletionTimestamp: "2026-05-01T11:59:00Z"}, spec: {finalizers: [kubernetes]}, status: {phase: Terminating}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: slow, namespace: shop, deletionGracePeriodSeconds: 300, ` +
+		`deletionTimestamp: "2026-05-01T12:04:00Z"}, spec: {nodeName: n1, containers: [{name: a}]}}`,
+		"Namespace//shop", "NamespaceTerminating spec.finalizers ", ""},
 	{"mount options of NFS", `{apiVersion: v1, kind: PersistentVolume, metadata: {name: v}, spec: {` +
 		`mountOptions: [ro], nfs: {server: s, path: /x}}}`, "PersistentVolume//v", "no MountOptionRefused", ""},
 }
