@@ -32,7 +32,7 @@ var probeCases = []Case{
 		name: "liveness kills and restarts",
 		spec: `{terminationGracePeriodSeconds: 5, containers: [{name: app, command: [sh, -c,
 			"touch /tmp/ok; trap 'exit 0' TERM; touch /tmp/up; while true; do sleep 0.1; done"],
-			livenessProbe: {exec: {command: [cat, /tmp/ok]}, periodSeconds: 1, failureThreshold: 1,
+			livenessProbe: {exec: {command: [cat, /tmp/ok]}, periodSeconds: 1, failureThreshold: 1, timeoutSeconds: 10,
 			initialDelaySeconds: 1}}]}`,
 		steps: func(l *podLife) {
 			l.ready()
