@@ -27,7 +27,8 @@ func TestAValueThatEndsWithANewlineIsBlamed(t *testing.T) {
 			ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: named("s"), Key: "k"}}}, nil,
 			"spec.containers[0].env[0].valueFrom"},
 		{"all of a ConfigMap", "a\n", corev1.EnvVar{Name: "T", Value: "x"}, []corev1.EnvFromSource{{
-			ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: named("s")}}}, "spec.containers[0].envFrom[0]"},
+			ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: named("s")}}},
+			"spec.containers[0].envFrom[0]"},
 		{"several lines", "a\nb\n", corev1.EnvVar{Name: "T", ValueFrom: &corev1.EnvVarSource{
 			ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: named("s"), Key: "k"}}}, nil, ""},
 		{"no newline", "a", corev1.EnvVar{Name: "T", ValueFrom: &corev1.EnvVarSource{

@@ -10,7 +10,7 @@ import (
 
 // Several containers of a Pod that fail, each in its own way: the answer tells each cause as it
 // would if that container were alone, and one remedy mends all.
-func TestEachContainersCauseIsTold(t *testing.T) {
+func TestEachFailingContainerIsExplained(t *testing.T) {
 	in := base()
 	in.Pod.Spec.Containers = []corev1.Container{
 		{Name: "web", Image: "registry.test/Web:1"},

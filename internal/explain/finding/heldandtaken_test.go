@@ -24,7 +24,7 @@ const secondPod = `{apiVersion: v1, kind: Pod, metadata: {name: second, namespac
 	`securityContext: {seLinuxOptions: {level: "LEVEL"}}, volumes: [{name: s, persistentVolumeClaim: {` +
 	`claimName: share}}], containers: [{name: a}]}, status: {phase: Pending}}`
 
-// resizing is a Pod whose memory limit is to become another, with the condition PodResizeInProgress.
+// resizing is a Pod whose memory limit is to become another, with its condition of the resize.
 func resizing(has, want, reason, words string) string {
 	return fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: cache, namespace: shop}, spec: {nodeName: n1, `+
 		`containers: [{name: a, resources: {limits: {memory: %s}}}]}, status: {phase: Running, conditions: [{`+
